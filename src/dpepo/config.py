@@ -1,0 +1,250 @@
+"""What can be set: one frozen model per section, complete defaults, a sentence per field.
+
+A recipe is a YAML file with any of these keys; the command line adds dotted overrides (``env.num_envs=4``). Reading and
+checking files is `dpepo.recipes`; this module only says what exists. Importing it starts nothing heavy.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Section(BaseModel):
+    """Base of all sections: immutable, unknown keys refused, defaults checked like values."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Scale(StrEnum):
+    """Published scales of the step reward (section "The algorithm" of docs/algorithms.md)."""
+
+    EQUATIONS = "equations"
+    REFERENCE = "reference"
+    REFERENCE_INVALID_ONLY = "reference_invalid_only"
+
+
+class Transition(StrEnum):
+    """What counts as the state before an action."""
+
+    OBSERVATION = "observation"
+    PREVIOUS_ACTION = "previous_action"
+    STATE = "state"
+
+
+class WidthCount(StrEnum):
+    """How transitions shared with other environments are counted."""
+
+    ENVIRONMENTS_BEFORE = "environments_before"
+    OCCURRENCES_INCL_NOW = "occurrences_incl_now"
+
+
+class OverLimit(StrEnum):
+    """What happens when a reply addresses an environment above K."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+class Memory(StrEnum):
+    """How much history a prompt repeats."""
+
+    COMPACT = "compact"
+    WINDOW = "window"
+    FULL = "full"
+
+
+class Form(StrEnum):
+    """The shape of a reply."""
+
+    PARALLEL = "parallel"
+    SEQUENTIAL = "sequential"
+
+
+class EnvConfig(Section):
+    """The world and its copies."""
+
+    world: str = Field("toy", description="Registered world, e.g. scienceworld; `dpepo envs` lists them.")
+    num_envs: int = Field(4, ge=1, description="K, copies of the task per episode.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the world itself; docs/environments.md lists them.")
+    workers: int = Field(1, ge=0, description="Worker processes that host environments; 0 plays in this process.")
+    step_timeout_s: float = Field(60.0, gt=0, description="Seconds after which a hanging step is cut off and its environments count as broken.")
+
+
+class TaskSelection(Section):
+    """Which tasks a job plays; all conditions hold together."""
+
+    names: tuple[str, ...] = Field((), description="Task types, e.g. lifespan-longest-lived; empty: all of the world.")
+    split: str = Field("train", description="List of the world the tasks come from: train, dev or test.")
+    ids: tuple[str, ...] = Field((), description="Explicit task ids; when given, names and split are not used.")
+    limit: int = Field(0, ge=0, description="At most this many tasks per task type, drawn by seed; 0: all.")
+
+
+class TasksConfig(Section):
+    """Tasks by purpose."""
+
+    train: TaskSelection = TaskSelection(split="train")
+    eval: TaskSelection = TaskSelection(split="dev")
+
+
+class PromptConfig(Section):
+    """The words the policy reads."""
+
+    form: Form = Field(Form.PARALLEL, description="parallel: <env_i> tags for K copies; sequential: one <action> (K = 1 only).")
+    templates: str = Field("default", description="Built-in template set (default, compact) or a folder of Jinja2 files.")
+    memory: Memory = Field(Memory.COMPACT, description="compact: actions and observations by environment; window: the last turns; full: every turn with its admissible actions.")
+    window: int = Field(4, ge=1, description="Turns kept when memory is window.")
+
+
+class ModelConfig(Section):
+    """The language model."""
+
+    path: str = Field("", description="Hugging Face folder (or hub id); 'builtin:search-base' is the base model that ships with dpepo.")
+    dtype: str = Field("float32", pattern="^(float32|bfloat16)$", description="Weights while sampling and training.")
+    device: str = Field("auto", description="cpu, cuda, cuda:1, or auto.")
+    max_length: int = Field(12_288, ge=16, description="Context in tokens: prompt and reply together.")
+    threads: int = Field(1, ge=1, description="CPU threads of torch.")
+
+
+class SamplingConfig(Section):
+    """How replies are drawn. The model folder's own generation settings never apply."""
+
+    temperature: float = Field(0.4, ge=0, description="0 is greedy.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus mass.")
+    max_new_tokens: int = Field(2048, ge=1, description="Longest reply in tokens.")
+    batch_size: int = Field(64, ge=1, description="Prompts answered together.")
+
+
+class RolloutConfig(Section):
+    """How an episode runs."""
+
+    max_turns: int = Field(25, ge=1, description="T, model calls per episode.")
+    over_limit: OverLimit = Field(OverLimit.IGNORE, description="Rule in training when an environment above K is addressed; evaluation has its own.")
+
+
+class StepRewardConfig(Section):
+    """Diverse Action Reward and Diverse State Transition Reward (eq. 3-5 of the paper)."""
+
+    scale: Scale = Field(Scale.REFERENCE, description="Which published formula: equations, reference or reference_invalid_only.")
+    transition: Transition | None = Field(None, description="State before an action; default: observation for equations, previous_action for reference.")
+    width_count: WidthCount | None = Field(None, description="Default: environments_before for equations, occurrences_incl_now for reference.")
+    action: bool = Field(True, description="Diverse Action Reward on.")
+    transitions: bool = Field(True, description="Diverse State Transition Reward on.")
+    alpha: float = Field(0.8, gt=0, le=1, description="Base of repeated actions in depth.")
+    gamma: float = Field(0.95, gt=0, le=1, description="Base of repeated transitions in depth.")
+    beta: float = Field(0.95, gt=0, le=1, description="Base of repeated transitions in width.")
+    omega: float = Field(0.95, gt=0, le=1, description="Base of repeated actions in width.")
+    invalid: float | None = Field(None, gt=0, le=1, description="Base of invalid actions; null leaves the term out.")
+    no_action: float = Field(0.5, ge=0, le=2, description="Value of a turn whose reply holds no usable action.")
+
+
+class GroupStats(StrEnum):
+    """What mean and standard deviation of a group are taken over."""
+
+    EPISODES = "episodes"
+    TURNS = "turns"
+
+
+class AlgorithmConfig(Section):
+    """From scored groups to an advantage per turn."""
+
+    name: str = Field("dpepo", description="dpepo or grpo.")
+    group_stats: GroupStats = Field(GroupStats.EPISODES, description="episodes, or turns as in the authors' code.")
+    ddof: int = Field(1, ge=0, le=1, description="1: sample standard deviation; 0: population.")
+    eps: float = Field(1e-6, gt=0, description="Added to the standard deviation.")
+
+
+class ActorConfig(Section):
+    """The policy update."""
+
+    lr: float = Field(1e-6, gt=0, description="Learning rate of AdamW.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
+    kl_coef: float = Field(0.01, ge=0, description="Weight of k3 KL to the policy RL started from.")
+    clip_low: float = Field(0.2, gt=0, lt=1, description="Lower ratio bound is 1 - clip_low.")
+    clip_high: float = Field(0.2, gt=0, description="Upper ratio bound is 1 + clip_high.")
+    dual_clip: float | None = Field(None, gt=1, description="Bound c of the loss for negative advantages; null: off.")
+    max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
+    minibatches: int = Field(1, ge=1, description="Optimiser steps per batch of episodes; whole episodes are dealt to them.")
+    micro_tokens: int = Field(16_384, ge=1, description="Tokens per forward pass; has no effect on the result.")
+    max_skipped: int = Field(5, ge=1, description="Non-finite steps in a row after which the job stops.")
+
+
+class TrainConfig(Section):
+    """The reinforcement learning job."""
+
+    steps: int = Field(125, ge=1, description="RL steps.")
+    max_minutes: float = Field(0.0, ge=0, description="Stop after this many minutes of training; 0: no limit. Steps stay the unit of resume.")
+    tasks_per_step: int = Field(4, ge=1, description="Tasks, hence groups, per step.")
+    group_size: int = Field(8, ge=1, description="N, sibling episodes per task.")
+    save_every: int = Field(25, ge=1, description="Steps between checkpoints; the last step is always saved.")
+    keep_last: int = Field(2, ge=1, description="Checkpoints kept.")
+
+
+class SynthConfig(Section):
+    """Cold-start demonstrations."""
+
+    teacher: str = Field("oracle", description="oracle: gold paths; explorer: tries random listed objects (weak but valid).")
+    num_envs: tuple[int, ...] = Field((4,), min_length=1, description="K of the demonstrations; each task is played once per entry.")
+    episodes_per_task: int = Field(1, ge=1, description="Demonstrations per task and entry of num_envs.")
+    keep: str = Field("success", pattern="^(success|all)$", description="Which demonstrations are kept: success, or all.")
+
+
+class SftConfig(Section):
+    """Supervised fine-tuning on demonstrations, loss on the reply only."""
+
+    lr: float = Field(5e-6, gt=0, description="Peak learning rate of AdamW.")
+    epochs: int = Field(1, ge=1, description="Passes over the demonstrations.")
+    batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
+    weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
+    warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps with rising learning rate; then cosine to zero.")
+    max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
+    rename: float = Field(0.0, ge=0, le=1, description="Share of samples whose object names are replaced consistently by others, so that names are copied and not memorised.")
+
+
+class EvalConfig(Section):
+    """Evaluation."""
+
+    num_envs: int = Field(0, ge=0, description="K; 0: env.num_envs.")
+    temperature: float = Field(0.4, ge=0, description="Sampling temperature; 0 is greedy.")
+    episodes_per_task: int = Field(1, ge=1, description="Episodes per task.")
+    over_limit: OverLimit = Field(OverLimit.FAIL, description="Rule when an environment above K is addressed (the paper: fail).")
+    policy: str = Field("model", description="model, random, or oracle.")
+
+
+class RunConfig(Section):
+    """The run folder."""
+
+    dir: str = Field("runs/default", description="Folder that receives config, metrics, episodes and checkpoints.")
+    resume: bool = Field(False, description="Go on with the run in dir instead of refusing a folder that holds one.")
+
+
+class Config(Section):
+    """Everything that can be set."""
+
+    seed: int = Field(0, ge=0, description="Root of all randomness.")
+    run: RunConfig = RunConfig()
+    env: EnvConfig = EnvConfig()
+    tasks: TasksConfig = TasksConfig()
+    prompt: PromptConfig = PromptConfig()
+    model: ModelConfig = ModelConfig()
+    sampling: SamplingConfig = SamplingConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    step_reward: StepRewardConfig = StepRewardConfig()
+    algorithm: AlgorithmConfig = AlgorithmConfig()
+    actor: ActorConfig = ActorConfig()
+    train: TrainConfig = TrainConfig()
+    synth: SynthConfig = SynthConfig()
+    sft: SftConfig = SftConfig()
+    eval: EvalConfig = EvalConfig()
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        if self.prompt.form is Form.SEQUENTIAL and self.env.num_envs != 1:
+            raise ValueError(f"prompt.form sequential needs env.num_envs 1, got {self.env.num_envs}. Try: env.num_envs=1")
+        if self.sampling.max_new_tokens >= self.model.max_length:
+            raise ValueError(
+                f"sampling.max_new_tokens ({self.sampling.max_new_tokens}) must be below model.max_length ({self.model.max_length})"
+            )
+        return self
