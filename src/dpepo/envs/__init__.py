@@ -1,5 +1,22 @@
 """Worlds: what an agent acts in, how copies of it are held together, and in which process they live."""
 
 from dpepo.envs.base import TextEnv, World, WorldStatus
+from dpepo.envs.bundle import Bundle, BundleStart
+from dpepo.envs.pool import EnvPool, LocalPool, make_pool
+from dpepo.envs.registry import load_world, make, select_tasks, world_names, world_status
 
-__all__ = ["TextEnv", "World", "WorldStatus"]
+__all__ = [
+    "Bundle",
+    "BundleStart",
+    "EnvPool",
+    "LocalPool",
+    "TextEnv",
+    "World",
+    "WorldStatus",
+    "load_world",
+    "make",
+    "make_pool",
+    "select_tasks",
+    "world_names",
+    "world_status",
+]

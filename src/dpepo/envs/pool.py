@@ -1,0 +1,151 @@
+"""Many bundles at once, behind one interface, whatever process they live in.
+
+`LocalPool` plays in this process; `dpepo.envs.workers.WorkerPool` in others. A caller cannot tell them apart by results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from dpepo.config import EnvConfig
+from dpepo.envs.base import World
+from dpepo.envs.bundle import Bundle, BundleStart
+from dpepo.envs.registry import load_world
+from dpepo.types import Observation
+
+
+class EnvPool(Protocol):
+    """Opens bundles of K copies and steps many of them together. Not for use by several threads at once."""
+
+    def open_many(self, requests: Sequence[tuple[str, int | None]]) -> list[tuple[int, BundleStart]]:
+        """Start an episode per request.
+
+        Args:
+            requests: Task id and K (None: no limit) of each.
+
+        Returns:
+            Per request, in order, a handle and the start; a start that failed has an initial observation with a `failure`. Close every
+            handle, failed ones too.
+
+        Raises:
+            RequestError: An unknown task, a missing package: nothing stays open.
+        """
+        ...
+
+    def step_many(self, actions: Sequence[tuple[int, Mapping[int, str]]]) -> list[dict[int, Observation]]:
+        """Do actions in many bundles.
+
+        Args:
+            actions: Handle, and environment id to action, of each bundle; a handle at most once.
+
+        Returns:
+            Per item, in order, what the environments answered, by id. Environments that had ended are left out: no action reached them.
+            A broken one answers once with a `failure`.
+
+        Raises:
+            ValueError: An unknown handle, a handle given twice, or an environment id outside 1..K; nothing is done at all.
+        """
+        ...
+
+    def close_many(self, handles: Sequence[int]) -> None:
+        """End episodes; unknown and closed handles are ignored."""
+        ...
+
+    def expert_many(self, task_ids: Sequence[str]) -> list[list[str] | None]:
+        """Gold actions of each task, in order; None where the world has none."""
+        ...
+
+    def metadata(self) -> dict[str, str]:
+        """What a run should remember about the world: its name, versions, rules."""
+        ...
+
+    def close(self) -> None:
+        """End everything; calling it twice does no harm."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+
+
+def check_handles(actions: Sequence[tuple[int, Mapping[int, str]]]) -> None:
+    """Raise ValueError when a handle is given twice: the order of its actions would be unclear."""
+    handles = [handle for handle, _ in actions]
+    if len(set(handles)) != len(handles):
+        raise ValueError("a handle may appear only once in step_many")
+
+
+class LocalPool:
+    """All bundles in this process. A world that hangs hangs the caller, and one that crashes takes it along: see `WorkerPool`."""
+
+    def __init__(self, world: World) -> None:
+        """Play in a world.
+
+        Args:
+            world: Closed together with the pool.
+        """
+        self._world = world
+        self._bundles: dict[int, Bundle] = {}
+        self._next = 0
+
+    def open_many(self, requests: Sequence[tuple[str, int | None]]) -> list[tuple[int, BundleStart]]:
+        """See `EnvPool`."""
+        opened: list[tuple[int, BundleStart]] = []
+        try:
+            for task_id, num_envs in requests:
+                bundle = Bundle(self._world, task_id, num_envs)
+                opened.append((self._next, bundle.reset()))
+                self._bundles[self._next] = bundle
+                self._next += 1
+        except BaseException:
+            self.close_many([handle for handle, _ in opened])
+            raise
+        return opened
+
+    def step_many(self, actions: Sequence[tuple[int, Mapping[int, str]]]) -> list[dict[int, Observation]]:
+        """See `EnvPool`."""
+        check_handles(actions)
+        for handle, asked in actions:
+            if handle not in self._bundles:
+                raise ValueError(f"no open bundle {handle}")
+            self._bundles[handle].check(asked)
+        return [self._bundles[handle].step(asked) for handle, asked in actions]
+
+    def close_many(self, handles: Sequence[int]) -> None:
+        """See `EnvPool`."""
+        for handle in handles:
+            if handle in self._bundles:
+                self._bundles.pop(handle).close()
+
+    def expert_many(self, task_ids: Sequence[str]) -> list[list[str] | None]:
+        """See `EnvPool`."""
+        return [self._world.expert(task_id) for task_id in task_ids]
+
+    def metadata(self) -> dict[str, str]:
+        """See `EnvPool`."""
+        return {"world": self._world.name, **self._world.metadata()}
+
+    def close(self) -> None:
+        """See `EnvPool`."""
+        self.close_many(list(self._bundles))
+        self._world.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def make_pool(config: EnvConfig) -> EnvPool:
+    """The pool a configuration asks for: in this process for ``workers: 0``, else in that many processes.
+
+    Raises:
+        RequestError: The world or one of its options does not exist.
+    """
+    world = load_world(config.world, config.options)  # in both cases: a wrong option is found before anything starts
+    if config.workers == 0:
+        return LocalPool(world)
+    raise NotImplementedError
