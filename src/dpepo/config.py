@@ -7,7 +7,7 @@ checking files is `dpepo.recipes`; this module only says what exists. Importing 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -186,7 +186,7 @@ class SynthConfig(Section):
     """Cold-start demonstrations."""
 
     teacher: str = Field("oracle", description="oracle: gold paths; explorer: tries random listed objects (weak but valid).")
-    num_envs: tuple[int, ...] = Field((4,), min_length=1, description="K of the demonstrations; each task is played once per entry.")
+    num_envs: tuple[Annotated[int, Field(ge=1)], ...] = Field((4,), min_length=1, description="K of the demonstrations; each task is played once per entry.")
     episodes_per_task: int = Field(1, ge=1, description="Demonstrations per task and entry of num_envs.")
     keep: str = Field("success", pattern="^(success|all)$", description="Which demonstrations are kept: success, or all.")
 
