@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class Record(BaseModel):
@@ -40,6 +40,12 @@ class Observation(Record):
     valid: bool = True  # False when the world did not understand the last action
     state: str = ""  # the simulator's own fingerprint of its state; empty where it has none
     failure: str = ""  # "Type: message" when the environment broke (then `ended` is True); empty otherwise
+
+    @field_validator("admissible_actions", "objects", mode="before")
+    @classmethod
+    def _text_is_lines(cls, value: object) -> object:
+        """A text where a list belongs is one item per line, never one per character."""
+        return tuple(line for line in value.splitlines() if line.strip()) if isinstance(value, str) else value
 
 
 class ActionTemplate(Record):
