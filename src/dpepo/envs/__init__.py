@@ -4,6 +4,7 @@ from dpepo.envs.base import TextEnv, World, WorldStatus
 from dpepo.envs.bundle import Bundle, BundleStart
 from dpepo.envs.pool import EnvPool, LocalPool, make_pool
 from dpepo.envs.registry import load_world, make, select_tasks, world_names, world_status
+from dpepo.envs.worker_pool import WorkerPool
 
 __all__ = [
     "Bundle",
@@ -11,6 +12,7 @@ __all__ = [
     "EnvPool",
     "LocalPool",
     "TextEnv",
+    "WorkerPool",
     "World",
     "WorldStatus",
     "load_world",

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from dpepo.envs.base import TextEnv, World
@@ -53,6 +53,13 @@ def check_env_ids(env_ids: Iterable[int], num_envs: int | None) -> None:
             raise ValueError(
                 f"no environment {env_id}: they are numbered from 1" + ("" if num_envs is None else f" to {num_envs}")
             )
+
+
+def check_handles(actions: Sequence[tuple[int, Mapping[int, str]]]) -> None:
+    """Raise ValueError when a handle is given twice: the order of its actions would be unclear."""
+    handles = [handle for handle, _ in actions]
+    if len(set(handles)) != len(handles):
+        raise ValueError("a handle may appear only once in step_many")
 
 
 class Bundle:
@@ -105,7 +112,8 @@ class Bundle:
             actions: Environment id (1..K) to action.
 
         Returns:
-            What each of them answered, by id in ascending order. Environments that had ended are left out: no action reached them.
+            What each of them answered, by id in ascending order. Environments that had ended are left out: no action
+            reached them.
 
         Raises:
             ValueError: An id outside 1..K; nothing is done at all.

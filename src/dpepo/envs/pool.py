@@ -11,8 +11,9 @@ from typing import Protocol, Self
 
 from dpepo.config import EnvConfig
 from dpepo.envs.base import World
-from dpepo.envs.bundle import Bundle, BundleStart
+from dpepo.envs.bundle import Bundle, BundleStart, check_handles
 from dpepo.envs.registry import load_world
+from dpepo.envs.worker_pool import WorkerPool
 from dpepo.types import Observation
 
 
@@ -26,8 +27,8 @@ class EnvPool(Protocol):
             requests: Task id and K (None: no limit) of each.
 
         Returns:
-            Per request, in order, a handle and the start; a start that failed has an initial observation with a `failure`. Close every
-            handle, failed ones too.
+            Per request, in order, a handle and the start; a start that failed has an initial observation with a `failure`.
+            Close every handle, failed ones too.
 
         Raises:
             RequestError: An unknown task, a missing package: nothing stays open.
@@ -41,8 +42,8 @@ class EnvPool(Protocol):
             actions: Handle, and environment id to action, of each bundle; a handle at most once.
 
         Returns:
-            Per item, in order, what the environments answered, by id. Environments that had ended are left out: no action reached them.
-            A broken one answers once with a `failure`.
+            Per item, in order, what the environments answered, by id. Environments that had ended are left out: no action
+            reached them. A broken one answers once with a `failure`.
 
         Raises:
             ValueError: An unknown handle, a handle given twice, or an environment id outside 1..K; nothing is done at all.
@@ -70,15 +71,8 @@ class EnvPool(Protocol):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
 
 
-def check_handles(actions: Sequence[tuple[int, Mapping[int, str]]]) -> None:
-    """Raise ValueError when a handle is given twice: the order of its actions would be unclear."""
-    handles = [handle for handle, _ in actions]
-    if len(set(handles)) != len(handles):
-        raise ValueError("a handle may appear only once in step_many")
-
-
 class LocalPool:
-    """All bundles in this process. A world that hangs hangs the caller, and one that crashes takes it along: see `WorkerPool`."""
+    """All bundles in this process. A world that hangs or crashes takes the caller along: see `WorkerPool`."""
 
     def __init__(self, world: World) -> None:
         """Play in a world.
@@ -145,7 +139,6 @@ def make_pool(config: EnvConfig) -> EnvPool:
     Raises:
         RequestError: The world or one of its options does not exist.
     """
-    world = load_world(config.world, config.options)  # in both cases: a wrong option is found before anything starts
     if config.workers == 0:
-        return LocalPool(world)
-    raise NotImplementedError
+        return LocalPool(load_world(config.world, config.options))
+    return WorkerPool(config.world, config.options, workers=config.workers, step_timeout_s=config.step_timeout_s)

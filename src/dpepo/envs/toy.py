@@ -1,8 +1,8 @@
 """A hide-and-seek world in pure Python: small enough to read, real enough to train and test on.
 
 One thing is hidden in one of several closed containers; taking it wins (score 100). Another container holds a trap: taking that
-loses (score -100 and the end). Which container is which can only be found out by looking. Tasks are ``toy/<name>/<variation>``; the
-variation decides what is where, and nothing else does.
+loses (score -100 and the end). Which container is which can only be found out by looking. Tasks are ``toy/<name>/<variation>``;
+the variation decides what is where, and nothing else does.
 """
 
 from __future__ import annotations
