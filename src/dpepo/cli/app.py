@@ -1,0 +1,156 @@
+"""The commands of ``dpepo``. Each reads its words, hands them on, and lets `dpepo.cli.guard` speak when something is wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpepo import __version__
+from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
+from dpepo.cli.jobs import load_job, read_request, run_job
+from dpepo.cli.preflight import check_packages, check_world
+from dpepo.cli.progress import make_progress
+from dpepo.envs import load_world, world_names, world_status
+from dpepo.recipes import config_yaml
+
+app = typer.Typer(
+    name="dpepo",
+    help="Train LLM agents that explore several copies of a task at once.",
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dpepo {__version__}")
+        raise typer.Exit
+
+
+Items = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RECIPE.yaml] [KEY=VALUE]...", help="A recipe file, and settings that win over it.", show_default=False
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in run.dir.")]
+Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
+WorldName = Annotated[str | None, typer.Argument(metavar="[WORLD]", help="List the tasks of this world.", show_default=False)]
+Debug = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something fails.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 1 failed, 2 wrong request, 130 interrupted and resumable."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # text of a model must not end a job in a terminal without Unicode
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="dpepo")
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0
+    return 0
+
+
+@app.callback()
+def _options(version: Version = False) -> None:
+    """Train LLM agents that explore several copies of a task at once."""
+
+
+@app.command()
+def synth(items: Items = None, resume: Resume = False, debug: Debug = False) -> None:
+    """Record demonstrations for the cold start."""
+    with guarded(debug=debug):
+        run_job("synth", items or [], resume=resume)
+
+
+@app.command()
+def sft(items: Items = None, resume: Resume = False, debug: Debug = False) -> None:
+    """Train a model on demonstrations (supervised)."""
+    with guarded(debug=debug):
+        run_job("sft", items or [], resume=resume)
+
+
+@app.command()
+def train(items: Items = None, resume: Resume = False, debug: Debug = False) -> None:
+    """Improve a model by reinforcement learning."""
+    with guarded(debug=debug):
+        run_job("train", items or [], resume=resume)
+
+
+@app.command("eval")
+def evaluate(items: Items = None, resume: Resume = False, debug: Debug = False) -> None:
+    """Measure how often a policy succeeds."""
+    with guarded(debug=debug):
+        run_job("eval", items or [], resume=resume)
+
+
+@app.command()
+def view(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The HTML file to write; by default inside the run folder.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write a page that shows a run's episodes turn by turn."""
+    with guarded(debug=debug):
+        page = load_job("dpepo.runs.viewer:write_viewer")(run, out)
+        typer.echo(f"Wrote {page}. Open it in a browser.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="The run folder.")] = Path("runs/demo"),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Root of all randomness.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the demo in the run folder.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Teach a small model, from cold start to report, in ten minutes."""
+    with guarded(debug=debug):
+        check_packages(("torch", "transformers", "matplotlib"), extra="demo", needed_for="dpepo demo")
+        check_world("scienceworld")
+        progress = make_progress()
+        try:
+            with terminate_like_interrupt():
+                result = load_job("dpepo.demo.pipeline:run_demo")(out, seed=seed, resume=resume, progress=progress)
+        except KeyboardInterrupt:
+            progress.finish()
+            again = f"dpepo demo --out {out} --seed {seed} --resume"
+            typer.echo(f"Interrupted. What is done is in {out}. Go on with: {again}", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        finally:
+            progress.finish()
+        typer.echo(str(result))
+
+
+@app.command()
+def config(items: Items = None, debug: Debug = False) -> None:
+    """Print what a recipe resolves to, defaults included."""
+    with guarded(debug=debug):
+        typer.echo(config_yaml(read_request(items or [])), nl=False)
+
+
+@app.command()
+def envs(world: WorldName = None, debug: Debug = False) -> None:
+    """List worlds and whether they work here, or the tasks of one."""
+    with guarded(debug=debug):
+        if world is not None:
+            _list_tasks(world)
+            return
+        for name in world_names():
+            status = world_status(name)
+            typer.echo(f"{name:<16} {'ready' if status.ready else 'not ready':<10} {status.detail}")
+
+
+def _list_tasks(name: str) -> None:
+    with load_world(name) as world:
+        counts = {split: Counter(task.name for task in world.tasks(split)) for split in world.splits}
+    typer.echo(f"{'task':<60} " + " ".join(f"{split:>8}" for split in counts))
+    for task in sorted(set().union(*counts.values())):
+        typer.echo(f"{task:<60} " + " ".join(f"{count[task]:>8}" for count in counts.values()))
