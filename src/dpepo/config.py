@@ -178,6 +178,7 @@ class TrainConfig(Section):
     max_minutes: float = Field(0.0, ge=0, description="Stop after this many minutes of training; 0: no limit. Steps stay the unit of resume.")
     tasks_per_step: int = Field(4, ge=1, description="Tasks, hence groups, per step.")
     group_size: int = Field(8, ge=1, description="N, sibling episodes per task.")
+    eval_every: int = Field(0, ge=0, description="RL steps between evaluations on tasks.eval, one episode a task; 0: none.")
     save_every: int = Field(25, ge=1, description="Steps between checkpoints; the last step is always saved.")
     keep_last: int = Field(2, ge=1, description="Checkpoints kept.")
 
@@ -185,7 +186,7 @@ class TrainConfig(Section):
 class SynthConfig(Section):
     """Cold-start demonstrations."""
 
-    teacher: str = Field("oracle", description="oracle: gold paths; explorer: tries random listed objects (weak but valid).")
+    teacher: str = Field("oracle", description="oracle: gold paths; random: admissible actions; or an agent class, module:Class.")
     num_envs: tuple[Annotated[int, Field(ge=1)], ...] = Field((4,), min_length=1, description="K of the demonstrations; each task is played once per entry.")
     episodes_per_task: int = Field(1, ge=1, description="Demonstrations per task and entry of num_envs.")
     keep: str = Field("success", pattern="^(success|all)$", description="Which demonstrations are kept: success, or all.")
@@ -194,9 +195,11 @@ class SynthConfig(Section):
 class SftConfig(Section):
     """Supervised fine-tuning on demonstrations, loss on the reply only."""
 
+    demonstrations: str = Field("", description="Run folder of `dpepo synth`, or a JSONL file of episodes.")
     lr: float = Field(5e-6, gt=0, description="Peak learning rate of AdamW.")
     epochs: int = Field(1, ge=1, description="Passes over the demonstrations.")
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
+    save_every: int = Field(1000, ge=1, description="Optimiser steps between checkpoints; the last step is always saved.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
     warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps with rising learning rate; then cosine to zero.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
@@ -210,7 +213,7 @@ class EvalConfig(Section):
     temperature: float = Field(0.4, ge=0, description="Sampling temperature; 0 is greedy.")
     episodes_per_task: int = Field(1, ge=1, description="Episodes per task.")
     over_limit: OverLimit = Field(OverLimit.FAIL, description="Rule when an environment above K is addressed (the paper: fail).")
-    policy: str = Field("model", description="model, random, or oracle.")
+    policy: str = Field("model", description="model (model.path), oracle, random, or an agent class, module:Class.")
 
 
 class RunConfig(Section):

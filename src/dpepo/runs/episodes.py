@@ -96,15 +96,25 @@ def read_episodes(folder: Path, *, stage: str | None = None, problems: list[str]
     for name, path in sorted(files):
         if stage not in (None, name.stage):
             continue
-        for line in read_json_lines(path):
-            if line.value is None:
-                problems.append(line.problem)
-                continue
-            kind = _KINDS.get(str(line.value.get("kind")))
-            if kind is None:
-                problems.append(f"{path.name}, line {line.number} is of no known kind; left out")
-                continue
-            try:
-                yield EpisodeLine(name.stage, name.step, kind.model_validate(line.value.get("record")))
-            except ValidationError as error:
-                problems.append(f"{path.name}, line {line.number} is no whole record ({error.error_count()} faults); left out")
+        yield from read_episode_file(path, problems=problems)
+
+
+def read_episode_file(path: Path, *, problems: list[str]) -> Iterator[EpisodeLine]:
+    """Read one file of episodes, whatever its name; see `read_episodes`.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    name = parse_file_name(path.name) or EpisodeFileName(path.stem, 0)
+    for line in read_json_lines(path):
+        if line.value is None:
+            problems.append(line.problem)
+            continue
+        kind = _KINDS.get(str(line.value.get("kind")))
+        if kind is None:
+            problems.append(f"{path.name}, line {line.number} is of no known kind; left out")
+            continue
+        try:
+            yield EpisodeLine(name.stage, name.step, kind.model_validate(line.value.get("record")))
+        except ValidationError as error:
+            problems.append(f"{path.name}, line {line.number} is no whole record ({error.error_count()} faults); left out")

@@ -1,0 +1,105 @@
+"""The job ``dpepo eval``: every task once (or n times), nothing played twice after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpepo.config import Config
+from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
+from dpepo.evaluation.result import EvalResult, summarise
+from dpepo.policies import Policy
+from dpepo.protocol import PromptBuilder
+from dpepo.rollout import AgentPolicy, EpisodeRequest, PlaySettings, cast, load_policy, play_many, play_settings
+from dpepo.runs.progress import Progress
+from dpepo.runs.rundir import RunFolder
+from dpepo.types import Episode, Task
+
+STAGE = "eval"
+MODEL = "model"
+
+
+def run_eval(config: Config, *, run: RunFolder, progress: Progress) -> EvalResult:
+    """Evaluate ``eval.policy`` on ``tasks.eval`` and write episodes and result into the run folder.
+
+    Raises:
+        RequestError: A task, world, model or agent does not exist.
+    """
+    with load_world(config.env.world, config.env.options) as world:
+        tasks = select_tasks(world, config.tasks.eval, seed=config.seed)
+    settings = play_settings(
+        config, num_envs=config.eval.num_envs or None, temperature=config.eval.temperature, over_limit=config.eval.over_limit
+    )
+    with make_pool(config.env) as pool:
+        run.record(world=pool.metadata())
+        players: list[tuple[Policy, list[Task]]]
+        if config.eval.policy == MODEL:
+            players = [(load_policy(config.model, sampling=config.sampling), tasks)]
+        else:
+            agents = cast(config.eval.policy, tasks, pool=pool, form=config.prompt.form, key="eval.policy")
+            players = [(AgentPolicy(agent), chosen) for agent, chosen in agents]
+        progress.start(f"evaluate, K = {settings.num_envs}", total=len(tasks) * config.eval.episodes_per_task, unit="episodes")
+        episodes = []
+        for policy, chosen in players:
+            episodes += evaluate(chosen, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress)
+        progress.finish()
+    result = summarise(episodes)
+    run.metrics.log(STAGE, 0, {"val/success_rate": result.success_rate, "val/n": result.n, "val/lost": result.lost})
+    return result
+
+
+def evaluate(
+    tasks: Sequence[Task],
+    *,
+    settings: PlaySettings,
+    policy: Policy,
+    pool: EnvPool,
+    config: Config,
+    run: RunFolder,
+    progress: Progress,
+    stage: str = STAGE,
+    step: int = 0,
+) -> list[Episode]:
+    """Play the episodes of an evaluation that the run folder does not hold yet, writing each as it finishes.
+
+    Args:
+        tasks: Each is played ``eval.episodes_per_task`` times.
+        settings: K, turn limit and sampling.
+        policy: Who acts.
+        pool: Where.
+        config: Prompt, seed, episodes per task, batch size.
+        run: Receives the episodes under `stage` and `step`.
+        progress: A started stage; advanced by one per episode, those read back included.
+        stage: Name of the evaluation in the run folder.
+        step: Training step of the policy.
+
+    Returns:
+        All episodes of the evaluation, those of an earlier session first.
+    """
+    wanted = {(task.id, n): task for task in tasks for n in range(config.eval.episodes_per_task)}
+    found = [line.episode for line in run.read_episodes(stage=stage, problems=[]) if line.step == step]
+    episodes = list({(e.task.id, e.sibling): e for e in found if (e.task.id, e.sibling) in wanted}.values())
+    done = {(episode.task.id, episode.sibling) for episode in episodes}
+    won = sum(episode.success for episode in episodes)
+    if episodes:
+        progress.advance(len(episodes), success=won / len(episodes))
+
+    def keep(episode: Episode) -> None:
+        nonlocal won
+        run.write_episodes(stage, step, [episode])
+        episodes.append(episode)
+        won += episode.success
+        progress.advance(1, success=won / len(episodes))
+
+    todo = [
+        EpisodeRequest(task=task, seed=config.seed, sibling=n) for (name, n), task in wanted.items() if (name, n) not in done
+    ]
+    play_many(
+        todo,
+        settings=settings,
+        policy=policy,
+        pool=pool,
+        prompts=PromptBuilder(config.prompt),
+        max_active=config.sampling.batch_size,
+        on_episode=keep,
+    )
+    return episodes

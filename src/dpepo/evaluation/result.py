@@ -1,0 +1,74 @@
+"""What an evaluation says: counts, rates with 95 % intervals, and means over episodes. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from dpepo.runs.stats import pass_at_k, wilson_interval
+from dpepo.types import Episode, Record
+
+
+class TypeResult(Record):
+    """Success on one task type."""
+
+    successes: int
+    n: int
+
+
+class EvalResult(Record):
+    """Result of an evaluation. Episodes lost to a fault are counted in `lost` and nowhere else."""
+
+    successes: int
+    n: int  # finished episodes
+    lost: int  # episodes without an outcome, because environments or the policy broke
+    success_rate: float  # successes / n, in [0, 1]; 0 when n is 0
+    interval: tuple[float, float]  # 95 % Wilson interval of the success rate
+    by_type: dict[str, TypeResult]
+    pass_at: dict[
+        int, float
+    ]  # k to chance that one of k episodes of a task succeeds, mean over tasks; k up to episodes per task
+    turns: float  # mean per episode
+    actions_per_turn: float  # over all turns
+    reply_tokens: float  # mean per turn; 0 for policies without tokens
+    problems: dict[str, int]  # kind of reply problem to number of turns that had it
+
+
+def summarise(episodes: Sequence[Episode]) -> EvalResult:
+    """Count an evaluation's episodes.
+
+    Args:
+        episodes: Any number of them, any mix of tasks.
+    """
+    finished = [episode for episode in episodes if episode.outcome is not None]
+    successes = sum(episode.success for episode in finished)
+    turns = [turn for episode in finished for turn in episode.turns]
+    names = Counter(episode.task.name for episode in finished)
+    won = Counter(episode.task.name for episode in finished if episode.success)
+    interval = wilson_interval(successes, len(finished))
+    return EvalResult(
+        successes=successes,
+        n=len(finished),
+        lost=len(episodes) - len(finished),
+        success_rate=successes / len(finished) if finished else 0.0,
+        interval=(interval.low, interval.high),
+        by_type={name: TypeResult(successes=won[name], n=names[name]) for name in sorted(names)},
+        pass_at=_pass_at(finished),
+        turns=_mean([len(episode.turns) for episode in finished]),
+        actions_per_turn=_mean([len(turn.steps) for turn in turns]),
+        reply_tokens=_mean([len(turn.completion.token_ids) for turn in turns]),
+        problems=dict(sorted(Counter(problem.value for turn in turns for problem in turn.reply.problems).items())),
+    )
+
+
+def _pass_at(finished: Sequence[Episode]) -> dict[int, float]:
+    """pass@k over tasks that have at least k finished episodes; every task has, unless some were lost."""
+    tries = Counter(episode.task.id for episode in finished)
+    won = Counter(episode.task.id for episode in finished if episode.success)
+    most = min(tries.values(), default=0)
+    return {k: fmean(pass_at_k(n, won[task], k) for task, n in tries.items()) for k in range(1, most + 1)}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fmean(values) if values else 0.0

@@ -1,0 +1,37 @@
+"""Playing: one episode, groups of siblings, many episodes together; and agents that are not language models."""
+
+from dpepo.rollout.agents import Agent, AgentPolicy, RandomAgent, latest_observations
+from dpepo.rollout.casting import OracleAgent, cast, check_agent
+from dpepo.rollout.episode import (
+    EpisodeRequest,
+    EpisodeState,
+    PlaySettings,
+    broken_environments,
+    play_episode,
+    reply_seed,
+)
+from dpepo.rollout.group import group_requests, play_groups
+from dpepo.rollout.scheduler import play_many
+from dpepo.rollout.setup import hf_policy, load_policy, play_settings
+
+__all__ = [
+    "Agent",
+    "AgentPolicy",
+    "EpisodeRequest",
+    "EpisodeState",
+    "OracleAgent",
+    "PlaySettings",
+    "RandomAgent",
+    "broken_environments",
+    "cast",
+    "check_agent",
+    "group_requests",
+    "hf_policy",
+    "latest_observations",
+    "load_policy",
+    "play_episode",
+    "play_groups",
+    "play_many",
+    "play_settings",
+    "reply_seed",
+]

@@ -1,0 +1,217 @@
+"""The job ``dpepo train``: reinforcement learning. `train_step` is one step, in the order in which the method is told."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from dpepo.algorithms import Algorithm, group_metrics, load_algorithm
+from dpepo.config import Config
+from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
+from dpepo.learning import Learner, build_samples
+from dpepo.policies import HfPolicy, load_hf
+from dpepo.protocol import PromptBuilder
+from dpepo.rewards import score_episode
+from dpepo.rollout import EpisodeRequest, hf_policy, play_groups, play_many, play_settings
+from dpepo.runs.checkpoints import is_save_step
+from dpepo.runs.progress import Progress
+from dpepo.runs.rundir import RunFolder
+from dpepo.training.checkpoint import find_checkpoint, load_trained, read_learner_state, write_training_state
+from dpepo.training.metrics import episode_metrics
+from dpepo.types import Episode, EpisodeGroup, Record, Task
+
+STAGE = "rl"
+
+
+class TrainResult(Record):
+    """What a training job brought."""
+
+    steps: int  # done in all, those of earlier sessions included
+    minutes: float  # of training, earlier sessions included
+    success_rate: float  # over the episodes of the last ten steps
+    checkpoint: str  # path of the last one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What a training step works with."""
+
+    config: Config
+    tasks: Sequence[Task]
+    eval_tasks: Sequence[Task]
+    pool: EnvPool
+    prompts: PromptBuilder
+    policy: HfPolicy
+    learner: Learner
+    algorithm: Algorithm
+    run: RunFolder
+
+
+def run_train(config: Config, *, run: RunFolder, progress: Progress) -> TrainResult:
+    """Improve ``model.path`` on ``tasks.train``, or go on where the run folder's last checkpoint ends.
+
+    Raises:
+        RequestError: A task, world or model does not exist.
+        JobError: Too many steps in a row were not finite.
+    """
+    tasks, eval_tasks = _select(config)
+    checkpoint = find_checkpoint(run, progress=progress)
+    model, tokenizer = load_trained(config.model, checkpoint)
+    reference = load_hf(config.model)[0] if config.actor.kl_coef > 0 else None
+    learner = Learner(model, reference=reference, config=config.actor, temperature=config.sampling.temperature)
+    done, minutes = 0, 0.0
+    if checkpoint is not None:
+        read_learner_state(checkpoint, learner=learner)
+        done, minutes = checkpoint.step, float(checkpoint.metadata["minutes"])
+        run.rewind(STAGE, done)
+    with make_pool(config.env) as pool:
+        run.record(world=pool.metadata())
+        session = Session(
+            config=config,
+            tasks=tasks,
+            eval_tasks=eval_tasks,
+            pool=pool,
+            prompts=PromptBuilder(config.prompt),
+            policy=hf_policy(model, tokenizer, config=config.model, sampling=config.sampling, version=f"step-{done:04d}"),
+            learner=learner,
+            algorithm=load_algorithm(config.algorithm),
+            run=run,
+        )
+        return _train(session, done=done, minutes=minutes, progress=progress)
+
+
+def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], None] | None = None) -> dict[str, float]:
+    """One step: play groups, score them, turn scores into advantages and advantages into an update of the weights.
+
+    Args:
+        session: Model, environments and settings.
+        step: From 1; it fixes which tasks are played and all randomness.
+        on_episode: Called as episodes finish.
+
+    Returns:
+        The step's metrics, by the field's names.
+    """
+    config = session.config
+    began = time.perf_counter()
+    tasks = pick_tasks(session.tasks, step=step, count=config.train.tasks_per_step, seed=config.seed)
+    played = play_groups(
+        tasks,
+        group_size=config.train.group_size,
+        seed=step_seed(config.seed, step),
+        settings=play_settings(config),
+        policy=session.policy,
+        pool=session.pool,
+        prompts=session.prompts,
+        max_active=config.sampling.batch_size,
+        on_episode=on_episode,
+    )
+    scored = [[score_episode(episode, config.step_reward) for episode in siblings] for siblings in played]
+    groups = [EpisodeGroup(task=task, siblings=tuple(siblings)) for task, siblings in zip(tasks, scored, strict=True)]
+    credited = [session.algorithm.advantages(group) for group in groups]
+    samples = build_samples(credited)
+    played_at = time.perf_counter()
+    update = session.learner.update(samples)
+    session.policy.version = f"step-{step:04d}"
+    session.run.write_episodes(STAGE, step, [sibling for group in groups for sibling in group.siblings])
+    timing = {"timing_s/rollout": played_at - began, "timing_s/update": time.perf_counter() - played_at}
+    return {**episode_metrics(groups), **group_metrics(credited), **update, **timing}
+
+
+def pick_tasks(tasks: Sequence[Task], *, step: int, count: int, seed: int) -> list[Task]:
+    """The tasks of a step: epochs of all tasks in an order drawn afresh for each, cut into steps without a gap.
+
+    Args:
+        tasks: All training tasks.
+        step: From 1.
+        count: Tasks per step; may exceed the number of tasks.
+        seed: Root of the orders.
+    """
+    chosen = []
+    for position in range((step - 1) * count, step * count):
+        epoch, place = divmod(position, len(tasks))
+        order = list(range(len(tasks)))
+        random.Random(f"{seed}/epoch/{epoch}").shuffle(order)
+        chosen.append(tasks[order[place]])
+    return chosen
+
+
+def step_seed(seed: int, step: int) -> int:
+    """The root of a step's randomness, in [0, 2**63)."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/step/{step}".encode()).digest()[:8], "big") >> 1
+
+
+def validate(session: Session, *, step: int) -> dict[str, float]:
+    """Play every evaluation task once and give the success rate; episodes are kept under the stage "val"."""
+    config = session.config
+    settings = play_settings(
+        config, num_envs=config.eval.num_envs or None, temperature=config.eval.temperature, over_limit=config.eval.over_limit
+    )
+    session.run.rewind("val", step - 1)
+    episodes = play_many(
+        [EpisodeRequest(task=task, seed=config.seed) for task in session.eval_tasks],
+        settings=settings,
+        policy=session.policy,
+        pool=session.pool,
+        prompts=session.prompts,
+        max_active=config.sampling.batch_size,
+    )
+    session.run.write_episodes("val", step, episodes)
+    outcomes = [episode.outcome for episode in episodes if episode.outcome is not None]
+    return {"val/success_rate": fmean(outcomes) if outcomes else 0.0, "val/n": len(outcomes)}
+
+
+def _train(session: Session, *, done: int, minutes: float, progress: Progress) -> TrainResult:
+    """All steps that are left, with metrics and checkpoints."""
+    config, run = session.config, session.run
+    progress.start(f"reinforcement learning, K = {config.env.num_envs}", total=config.train.steps, unit="steps")
+    progress.advance(done)
+    began = time.monotonic() - 60.0 * minutes
+    for step in range(done + 1, config.train.steps + 1):
+        if step == 1 and config.train.eval_every:
+            run.metrics.log(STAGE, 0, validate(session, step=0))
+        metrics = train_step(session, step)
+        minutes = (time.monotonic() - began) / 60.0
+        out_of_time = 0.0 < config.train.max_minutes <= minutes
+        last = step == config.train.steps or out_of_time
+        if config.train.eval_every and is_save_step(step, every=config.train.eval_every, last=step if last else 0):
+            metrics |= validate(session, step=step)
+        run.metrics.log(STAGE, step, metrics)
+        progress.advance(1, success=metrics["episode/success_rate"])
+        if is_save_step(step, every=config.train.save_every, last=step if last else 0):
+            _save(session, step, minutes=minutes)
+        if last:
+            break
+    progress.finish()
+    return _result(run, minutes=minutes)
+
+
+def _save(session: Session, step: int, *, minutes: float) -> None:
+    tokenizer = session.policy.tokenizer
+    session.run.save_checkpoint(
+        step,
+        lambda folder: write_training_state(folder, learner=session.learner, tokenizer=tokenizer),
+        keep_last=session.config.train.keep_last,
+        metadata={"minutes": minutes},
+    )
+
+
+def _result(run: RunFolder, *, minutes: float) -> TrainResult:
+    rows = [row.values for row in run.read_metrics().rows if row.stage == STAGE and "episode/success_rate" in row.values]
+    rates = [float(row["episode/success_rate"] or 0.0) for row in rows[-10:]]
+    latest = run.latest_checkpoint().checkpoint
+    return TrainResult(
+        steps=len(rows),
+        minutes=minutes,
+        success_rate=fmean(rates) if rates else 0.0,
+        checkpoint="" if latest is None else str(latest.path),
+    )
+
+
+def _select(config: Config) -> tuple[list[Task], list[Task]]:
+    with load_world(config.env.world, config.env.options) as world:
+        train = select_tasks(world, config.tasks.train, seed=config.seed)
+        return train, select_tasks(world, config.tasks.eval, seed=config.seed) if config.train.eval_every else []

@@ -1,0 +1,119 @@
+"""The job ``dpepo sft``: supervised fine-tuning on demonstrations, turn by turn, loss on the reply only."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from dpepo.config import ActorConfig, Config, SftConfig
+from dpepo.learning import Learner
+from dpepo.runs.checkpoints import is_save_step
+from dpepo.runs.progress import Progress
+from dpepo.runs.rundir import RunFolder
+from dpepo.training.checkpoint import find_checkpoint, load_trained, read_learner_state, write_training_state
+from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations, plan_epoch
+from dpepo.types import Record
+
+STAGE = "sft"
+
+
+class SftResult(Record):
+    """What a fine-tuning job brought."""
+
+    samples: int
+    dropped: int  # samples longer than model.max_length
+    steps: int
+    loss: float  # mean per reply token over the last tenth of the steps
+    checkpoint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One optimiser step of the plan."""
+
+    number: int  # from 1
+    epoch: int  # from 0
+    samples: Sequence[int]  # indices
+
+
+def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
+    """Fine-tune ``model.path`` on ``sft.demonstrations``, or go on where the run folder's last checkpoint ends.
+
+    Raises:
+        RequestError: There are no demonstrations, none fits the context, or the model does not exist.
+        JobError: Too many steps in a row were not finite.
+    """
+    episodes = load_demonstrations(config.sft.demonstrations)
+    checkpoint = find_checkpoint(run, progress=progress)
+    model, tokenizer = load_trained(config.model, checkpoint)
+    data = DemonstrationSet(episodes, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
+    if data.num_dropped:
+        progress.note(f"{data.num_dropped} samples are longer than model.max_length or lack a reply, and are left out")
+    learner = Learner(model, reference=None, config=supervised_settings(config))
+    done = 0
+    if checkpoint is not None:
+        read_learner_state(checkpoint, learner=learner)
+        done = checkpoint.step
+    plan = plan_steps(data.lengths, config=config.sft, seed=config.seed)
+    progress.start("supervised fine-tuning", total=len(plan), unit="steps")
+    progress.advance(done)
+    for step in plan[done:]:
+        samples = [data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
+        lr = learning_rate(step.number, num_steps=len(plan), config=config.sft)
+        metrics = learner.supervised_step(samples, lr=lr)
+        run.metrics.log(STAGE, step.number, {"epoch": step.epoch, "lr": lr, **metrics})
+        progress.advance(1, loss=metrics["sft/loss"])
+        if is_save_step(step.number, every=config.sft.save_every, last=len(plan)):
+            run.save_checkpoint(
+                step.number,
+                lambda folder: write_training_state(folder, learner=learner, tokenizer=tokenizer),
+                keep_last=config.train.keep_last,
+            )
+    progress.finish()
+    return _result(run, data=data)
+
+
+def plan_steps(lengths: Sequence[int], *, config: SftConfig, seed: int) -> list[Step]:
+    """Every optimiser step of the job, before the first: epochs of all samples in an order drawn afresh for each."""
+    plan: list[Step] = []
+    for epoch in range(config.epochs):
+        for batch in plan_epoch(lengths, batch_tokens=config.batch_tokens, rng=random.Random(f"{seed}/sft/{epoch}")):
+            plan.append(Step(number=len(plan) + 1, epoch=epoch, samples=batch))
+    return plan
+
+
+def learning_rate(step: int, *, num_steps: int, config: SftConfig) -> float:
+    """Linear warm-up to the peak, then a cosine that reaches zero after the last step.
+
+    Args:
+        step: From 1.
+        num_steps: Steps of the job.
+        config: Peak and share of warm-up.
+    """
+    warmup = max(1, round(config.warmup * num_steps))
+    if step <= warmup:
+        return config.lr * step / warmup
+    return config.lr * 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / max(1, num_steps - warmup + 1)))
+
+
+def supervised_settings(config: Config) -> ActorConfig:
+    """The optimiser settings of this job, in the form that the learner takes."""
+    return config.actor.model_copy(
+        update={"lr": config.sft.lr, "weight_decay": config.sft.weight_decay, "max_grad_norm": config.sft.max_grad_norm}
+    )
+
+
+def _result(run: RunFolder, *, data: DemonstrationSet) -> SftResult:
+    losses = [float(row.values["sft/loss"] or 0.0) for row in run.read_metrics().rows if row.stage == STAGE]
+    tail = losses[-max(1, len(losses) // 10) :]
+    latest = run.latest_checkpoint().checkpoint
+    return SftResult(
+        samples=len(data),
+        dropped=data.num_dropped,
+        steps=len(losses),
+        loss=fmean(tail) if tail else 0.0,
+        checkpoint="" if latest is None else str(latest.path),
+    )
