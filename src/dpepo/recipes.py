@@ -74,7 +74,7 @@ def load_config(path: Path | None, overrides: Sequence[str] = ()) -> Config:
 
 def config_yaml(config: Config) -> str:
     """The whole configuration as YAML that `load_config` reads back to an equal one."""
-    escaped = _escape(config.model_dump(mode="json"))
+    escaped = _escape(config.model_dump())
     return OmegaConf.to_yaml(OmegaConf.create(escaped))
 
 
@@ -98,21 +98,21 @@ def _reason(error: OSError | ValueError) -> str:
 def _parse(text: str, *, name: str, places: Callable[[int], str]) -> _Source:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = OmegaConf.to_container(OmegaConf.create(text)) if text.strip() else {}
+        if node is None or node.tag == "tag:yaml.org,2002:null":
+            return _Source({}, {})
+        if not isinstance(node, yaml.MappingNode):
+            what = "a list" if isinstance(node, yaml.SequenceNode) else "a single word or number"
+            raise ConfigError(f"{name} must hold settings such as 'seed: 1', not {what}.")
+        values = OmegaConf.to_container(OmegaConf.create(text))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}, line {mark.line + 1}, column {mark.column + 1}" if mark else name
-        raise ConfigError(f"{where} is not valid YAML: {error.problem or error.context}.") from None
+        raise ConfigError(f"{where} is not valid YAML: {str(error.problem or error.context).rstrip('.')}.") from None
     except (yaml.YAMLError, OmegaConfBaseException, RecursionError, ValueError, TypeError) as error:
         raise ConfigError(f"{name} cannot be read as YAML: {_first_line(error)}.") from None
-    if not isinstance(values, dict):
-        raise ConfigError(f"{name} must hold settings such as 'seed: 1', not a list.")
     lines: dict[str, int] = {}
-    if isinstance(node, yaml.MappingNode):
-        _key_lines(node, "", lines)
-    elif node is not None and node.tag != "tag:yaml.org,2002:null":
-        raise ConfigError(f"{name} must hold settings such as 'seed: 1', not one word or number.")
-    return _Source(values, {key: places(line) for key, line in lines.items()})
+    _key_lines(node, "", lines)
+    return _Source(values if isinstance(values, dict) else {}, {key: places(line) for key, line in lines.items()})
 
 
 def _key_lines(node: yaml.MappingNode, prefix: str, lines: dict[str, int]) -> None:
@@ -306,9 +306,9 @@ def _first_line(error: BaseException) -> str:
 
 
 def _escape(value: Any) -> Any:
-    """Keep OmegaConf from reading ``${`` in a resolved value as a reference to another key."""
+    """Plain YAML types, with ``${`` kept from being read as a reference to another key."""
     if isinstance(value, dict):
         return {key: _escape(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_escape(item) for item in value]
-    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value) if isinstance(value, str) else value
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", str(value)) if isinstance(value, str) else value
