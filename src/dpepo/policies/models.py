@@ -1,0 +1,97 @@
+"""Loading a language model and its tokenizer, with errors that say what to do.
+
+torch and transformers are imported when a model is loaded, not when this module is.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpepo.config import ModelConfig
+from dpepo.errors import ConfigError, MissingPackage, did_you_mean
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+_BUILTIN = "builtin:"
+
+#: Models that ship with dpepo: name to (package, folder).
+BUILTIN_MODELS = {"search-base": ("dpepo.demo", "search_base")}
+
+
+def model_folder(path: str) -> str:
+    """Resolve `model.path`: a built-in name becomes its folder, anything else stays as it is.
+
+    Cheap, so that a job can check its request before it starts.
+
+    Raises:
+        ConfigError: No path, an unknown built-in name, or a path to a folder that holds no model.
+    """
+    if not path:
+        names = ", ".join(_BUILTIN + name for name in BUILTIN_MODELS)
+        raise ConfigError(f"model.path is empty. Give a Hugging Face folder, a hub id, or {names}. Try: model.path={names}")
+    if path.startswith(_BUILTIN):
+        name = path.removeprefix(_BUILTIN)
+        if name not in BUILTIN_MODELS:
+            raise ConfigError(f"model.path: no built-in model {name!r}. {did_you_mean(name, BUILTIN_MODELS)}")
+        package, folder = BUILTIN_MODELS[name]
+        return str(resources.files(package) / folder)
+    if Path(path).is_dir() and not (Path(path) / "config.json").is_file():
+        raise ConfigError(f"model.path: the folder {path} holds no config.json, so it is not a Hugging Face model folder")
+    if path.startswith(("/", "./", "../", "~")) and not Path(path).exists():
+        raise ConfigError(f"model.path: there is no folder {path}")
+    return path
+
+
+def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load model and tokenizer and set torch's number of CPU threads.
+
+    The model is in evaluation mode, on its device, in the type configured. Its generation settings are kept but never used,
+    see `dpepo.policies.hf`.
+
+    Args:
+        config: Section ``model`` of the configuration.
+
+    Returns:
+        The model and its tokenizer.
+
+    Raises:
+        ConfigError: The path is no model, or the device does not exist.
+        MissingPackage: torch or transformers is not installed.
+    """
+    folder = model_folder(config.path)
+    for package in ("torch", "transformers"):
+        if find_spec(package) is None:
+            raise MissingPackage(package, extra="train", needed_for="Loading a model")
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.set_num_threads(config.threads)
+    device = _device(config.device)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, config.dtype))
+    except (OSError, ValueError, ImportError) as error:  # what transformers raises for missing, unknown and cut-off files
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ConfigError(f"model.path: could not load {config.path!r}: {first_line}") from error
+    torch.nn.Module.to(model, device)  # the module moves in place; transformers' own `to` only adds checks for quantised models
+    model.train(False)
+    return model, tokenizer
+
+
+def _device(name: str) -> str:
+    """Turn "auto" into a device and check that any other exists."""
+    import torch
+
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(name).type
+    except RuntimeError as error:
+        raise ConfigError(f"model.device: {name!r} is not a device of torch. Try: model.device=auto") from error
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"model.device is {name!r}, but torch finds no CUDA device here. Try: model.device=cpu")
+    return name
