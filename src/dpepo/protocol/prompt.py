@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,19 @@ _FOLDER = Path(__file__).parent / "templates"
 _FILES = ("system.j2", "first_turn.j2", "later_turn.j2")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownObservation:
-    """An observation as a template sees it."""
+    """An observation as a template sees it: `text`, `actions` and `objects`."""
 
-    text: str
-    actions: tuple[str, ...]  # admissible, without hidden ones and without the forms that the system message explains
-    objects: tuple[str, ...]
+    def __init__(self, observation: Observation, *, left_out: frozenset[str]) -> None:
+        self.text = observation.text.strip()
+        self.objects = observation.objects
+        self._admissible = observation.admissible_actions
+        self._left_out = left_out
+
+    @cached_property  # most observations of a long history never list their actions
+    def actions(self) -> tuple[str, ...]:
+        """Admissible actions, without those of `_never_listed`."""
+        return tuple(action for action in self._admissible if action_key(action) not in self._left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,14 +165,15 @@ def _context(view: EpisodeView, config: PromptConfig) -> dict[str, Any]:
     memories = {memory.env_id: memory for memory in recollection.environments}
     # without a limit, the next unused copy stands for all that could be opened
     ids = range(1, view.num_envs + 1) if view.num_envs is not None else range(1, max(memories, default=0) + 2)
-    environments = tuple(_shown_environment(env_id, memories.get(env_id), view.guide) for env_id in ids)
+    left_out = _never_listed(view.guide)
+    environments = tuple(_shown_environment(env_id, memories.get(env_id), left_out) for env_id in ids)
     return {
         "role": view.guide.role,
         "action_templates": view.guide.action_templates,
         "goal": view.goal,
         "num_envs": view.num_envs,
         "turn": len(view.turns) + 1,
-        "initial": _shown_observation(view.initial, view.guide),
+        "initial": ShownObservation(view.initial, left_out=left_out),
         "environments": environments,
         "unused": tuple(env.env_id for env in environments if env.latest is None),
         "ended": tuple(env.env_id for env in environments if env.ended and not env.broken),
@@ -175,33 +183,27 @@ def _context(view: EpisodeView, config: PromptConfig) -> dict[str, Any]:
     }
 
 
-def _shown_environment(env_id: int, memory: EnvironmentMemory | None, guide: WorldGuide) -> ShownEnvironment:
+def _shown_environment(env_id: int, memory: EnvironmentMemory | None, left_out: frozenset[str]) -> ShownEnvironment:
     if memory is None:
         return ShownEnvironment(env_id=env_id, history=(), num_omitted=0, latest=None, current=False, ended=False, broken=False)
     return ShownEnvironment(
         env_id=env_id,
-        history=tuple(_shown_step(step, guide) for step in memory.history),
+        history=tuple(_shown_step(step, left_out) for step in memory.history),
         num_omitted=memory.num_omitted,
-        latest=_shown_step(memory.latest, guide),
+        latest=_shown_step(memory.latest, left_out),
         current=memory.latest_is_current,
         ended=memory.ended,
         broken=memory.broken,
     )
 
 
-def _shown_step(step: PastStep, guide: WorldGuide) -> ShownStep:
-    return ShownStep(number=step.number, action=step.action, observation=_shown_observation(step.observation, guide))
+def _shown_step(step: PastStep, left_out: frozenset[str]) -> ShownStep:
+    return ShownStep(number=step.number, action=step.action, observation=ShownObservation(step.observation, left_out=left_out))
 
 
-def _shown_observation(observation: Observation, guide: WorldGuide) -> ShownObservation:
-    """The observation without actions that are never offered or that the system message already explains."""
-    left_out = {action_key(action) for action in guide.hidden_actions}
-    left_out.update(action_key(form.template) for form in guide.action_templates)
-    return ShownObservation(
-        text=observation.text.strip(),
-        actions=tuple(action for action in observation.admissible_actions if action_key(action) not in left_out),
-        objects=observation.objects,
-    )
+def _never_listed(guide: WorldGuide) -> frozenset[str]:
+    """Keys of the actions that no list repeats: the hidden ones, and the forms that the system message explains."""
+    return frozenset(map(action_key, (*guide.hidden_actions, *(form.template for form in guide.action_templates))))
 
 
 def _join_ids(ids: Sequence[int]) -> str:
