@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import platform
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import metadata as packages
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from dpepo.config import Config
 from dpepo.errors import ConfigError, RunFolderError
@@ -49,12 +51,13 @@ _VERSIONS = ("dpepo", "torch", "transformers", "tokenizers", "peft", "numpy", "s
 class RunFolder:
     """One run's folder. Made by `create` for writing, by `open` for reading."""
 
-    def __init__(self, path: Path, *, config: Config, job: str, lock: IO[str] | None = None) -> None:
+    def __init__(self, path: Path, *, config: Config, job: str, lock: int | None = None) -> None:
         self.path = path
         self.config = config
         self.job = job
         self.metrics = MetricsLog(path / "metrics.jsonl")
-        self._lock = lock
+        # A finalizer, so that a run that is dropped without `close` gives its lock free as well.
+        self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
 
     @classmethod
     def create(cls, path: Path, *, config: Config, job: str, metadata: Mapping[str, Any] | None = None) -> Self:
@@ -82,12 +85,12 @@ class RunFolder:
                 write_atomic(path / CONFIG_FILE, config_yaml(config))
             _write_run_file(path, job=job, sessions=[*sessions, session])
         except OSError as error:
-            lock.close()
+            os.close(lock)
             raise RunFolderError(f"Cannot write the run folder {path}: {error.strerror or error}. Try: run.dir=...") from None
         except BaseException:
             if not (path / RUN_FILE).exists():
                 (path / LOCK_FILE).unlink(missing_ok=True)  # leave nothing in somebody else's folder
-            lock.close()
+            os.close(lock)
             raise
         return cls(path, config=config, job=job, lock=lock)
 
@@ -121,9 +124,8 @@ class RunFolder:
 
     def close(self) -> None:
         """Give the folder free for another process; harmless when repeated."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        if self._unlock is not None:
+            self._unlock()
 
     def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:
         """Append episodes to ``episodes/<stage>-<step>.jsonl``."""
@@ -164,20 +166,20 @@ class RunFolder:
             path.rename(aside / path.name)
 
 
-def _locked(path: Path) -> IO[str]:
+def _locked(path: Path) -> int:
     """Make the folder and take its lock, which the system gives free when the process ends, however it ends."""
     if not str(path).strip() or path == Path():
         raise RunFolderError("run.dir must name a folder. Try: run.dir=runs/first")
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = (path / LOCK_FILE).open("a", encoding="utf-8")
+        lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise RunFolderError(f"Cannot write the run folder {path}: {reason}. Try: run.dir=...") from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        lock.close()
+        os.close(lock)
         raise RunFolderError(
             f"The run folder {path} is in use by another process. Wait for it, or choose another run.dir."
         ) from None
