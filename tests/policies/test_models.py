@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpepo.config import ModelConfig
+from dpepo.errors import ConfigError
+from dpepo.policies import BUILTIN_MODELS, load_hf, model_folder
+
+
+def test_a_builtin_model_is_a_folder_of_the_package() -> None:
+    for name in BUILTIN_MODELS:
+        assert Path(model_folder(f"builtin:{name}")).parent.name == "demo"
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("", "model.path is empty"),
+        ("builtin:serch-base", "Did you mean 'search-base'"),
+        ("/no/such/folder", "there is no folder"),
+        ("./neither/this", "there is no folder"),
+    ],
+)
+def test_a_wrong_path_is_a_wrong_request(path: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load_hf(ModelConfig(path=path))
+
+
+def test_a_folder_without_a_model_is_a_wrong_request(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no config\.json"):
+        load_hf(ModelConfig(path=str(tmp_path)))
+
+
+def test_a_damaged_model_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
+    with pytest.raises(ConfigError, match=f"could not load '{tmp_path}'"):
+        load_hf(ModelConfig(path=str(tmp_path), device="cpu"))
+
+
+@pytest.mark.parametrize(("device", "says"), [("gpu", "is not a device"), ("cuda:7", "no CUDA device")])
+def test_a_device_that_is_not_there_is_a_wrong_request(tmp_path: Path, device: str, says: str) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match=says):
+        load_hf(ModelConfig(path=str(tmp_path), device=device))
+
+
+def test_importing_policies_and_rollout_starts_nothing_heavy() -> None:
+    code = "import sys, dpepo.policies, dpepo.rollout; print({'torch', 'transformers', 'numpy', 'py4j'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "set()"
