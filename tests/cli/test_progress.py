@@ -1,0 +1,68 @@
+"""What a person sees while a job runs."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from dpepo.cli.progress import LineProgress, LiveProgress, make_progress
+from dpepo.runs.progress import Progress, SilentProgress
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_log_gets_few_lines_with_count_values_and_time_left() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock=clock)
+    progress.start("evaluate", total=200, unit="episodes")
+    for _ in range(40):
+        clock.now += 0.5
+        progress.advance(success=0.25)
+    progress.finish()
+    progress.finish()
+    assert stream.getvalue().splitlines() == [
+        "evaluate: started",
+        "evaluate: 30 of 200 episodes, success 0.25, 15 s, about 85 s left",
+        "evaluate: 40 of 200 episodes, success 0.25, 20 s, about 80 s left",
+    ]
+
+
+def test_a_new_stage_ends_the_one_before_and_starts_from_zero() -> None:
+    stream = io.StringIO()
+    progress = LineProgress(stream, clock=Clock())
+    progress.start("a", total=None, unit="steps")
+    progress.advance(3, loss=1.0)
+    progress.start("b", total=2, unit="steps")
+    progress.finish()
+    assert stream.getvalue().splitlines() == ["a: started", "a: 3 steps, loss 1, 0 s", "b: started", "b: 0 of 2 steps, 0 s"]
+
+
+def test_a_terminal_gets_a_bar_with_the_newest_values() -> None:
+    stream = io.StringIO()
+    progress = LiveProgress(Console(file=stream, force_terminal=True, width=160))
+    progress.advance()  # before any stage: nothing to show
+    progress.start("train", total=10, unit="steps")
+    progress.advance(2, success=0.5)
+    progress.advance(3, kl=0.001)
+    progress.note("checkpoint [saved]")
+    progress.finish()
+    shown = stream.getvalue()
+    assert "checkpoint [saved]" in shown
+    last = [line for line in shown.splitlines() if "steps" in line][-1]
+    for part in ("train", "5 of 10 steps", "success 0.5, kl 0.001", "left"):
+        assert part in last
+    assert shown.rstrip("\n").endswith("\x1b[?25h")  # the cursor is back
+
+
+def test_every_display_is_a_progress() -> None:
+    displays = (LineProgress(io.StringIO()), LiveProgress(Console(file=io.StringIO())), SilentProgress())
+    assert all(isinstance(display, Progress) for display in displays)
+    assert isinstance(make_progress(io.StringIO()), LineProgress)
