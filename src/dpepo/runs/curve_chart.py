@@ -1,4 +1,4 @@
-"""The learning curve as an inline SVG picture, drawn here so that it follows the page's colours, light and dark, and needs no package.
+"""The learning curve as an inline SVG picture, drawn here so that it follows the page's colours and needs no package.
 
 Pure: points in, text out. Colours are CSS variables of ``web/base.css``; labels are escaped.
 """
@@ -45,7 +45,9 @@ def series_names(points: Sequence[CurvePoint]) -> list[str]:
     return list(dict.fromkeys(point.series for point in points))
 
 
-def curve_svg(points: Sequence[CurvePoint], *, references: Sequence[Reference] = (), axis: str, width: int = 860, height: int = 380) -> Markup:
+def curve_svg(
+    points: Sequence[CurvePoint], *, references: Sequence[Reference] = (), axis: str, width: int = 860, height: int = 380
+) -> Markup:
     """The picture.
 
     Args:
@@ -57,26 +59,39 @@ def curve_svg(points: Sequence[CurvePoint], *, references: Sequence[Reference] =
     """
     steps = [point.step for point in points]
     frame = Frame(width, height, min(steps), max(steps))
-    parts = [_axes(frame, axis), *(_reference(frame, reference) for reference in references)]
-    lines = [sorted((point for point in points if point.series == name), key=lambda point: point.step) for name in series_names(points)]
+    lines = [
+        sorted((point for point in points if point.series == name), key=lambda point: point.step)
+        for name in series_names(points)
+    ]
+    parts = [_axes(frame, axis), *(_reference(frame, reference, points) for reference in references)]
     parts += [_band(frame, line, number) for number, line in enumerate(lines)]
     parts += [_line(frame, line, number) for number, line in enumerate(lines)]
-    body = Markup("").join(parts)
-    return Markup('<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(width, height, f"Success over {axis}", body)
+    opening = Markup('<svg class="curve" viewBox="0 0 {} {}" role="img" aria-label="Success over {}">').format(
+        width, height, axis
+    )
+    return opening + Markup("").join(parts) + Markup("</svg>")
 
 
 def _axes(frame: Frame, axis: str) -> Markup:
     parts = []
     for percent in (0, 25, 50, 75, 100):
-        y = _n(frame.y(percent / 100))
-        line = '<line class="grid" x1="{}" x2="{}" y1="{}" y2="{}"/><text class="tick" x="{}" y="{}" text-anchor="end" dy="0.35em">{} %</text>'
-        parts.append(Markup(line).format(_n(frame.left), _n(frame.width - frame.right), y, y, _n(frame.left - 8), y, percent))
+        y = frame.y(percent / 100)
+        parts.append(_level(frame, y, "grid"))
+        parts.append(_text(f"{percent} %", frame.left - 8, y + 4, kind="tick", anchor="end"))
     for step in ticks(frame.low, frame.high, most=max(2, int(frame.width / 110))):
-        x = _n(frame.x(step))
-        parts.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{:g}</text>').format(x, _n(frame.height - frame.bottom + 20), step))
-    middle = _n((frame.left + frame.width - frame.right) / 2)
-    parts.append(Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>').format(middle, _n(frame.height - 6), axis))
+        parts.append(_text(f"{step:g}", frame.x(step), frame.height - frame.bottom + 20, kind="tick", anchor="middle"))
+    middle = (frame.left + frame.width - frame.right) / 2
+    parts.append(_text(axis, middle, frame.height - 6, kind="tick", anchor="middle"))
     return Markup("").join(parts)
+
+
+def _level(frame: Frame, y: float, kind: str) -> Markup:
+    line = Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>')
+    return line.format(kind, _n(frame.left), _n(frame.width - frame.right), _n(y), _n(y))
+
+
+def _text(text: str, x: float, y: float, *, kind: str, anchor: str) -> Markup:
+    return Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(kind, _n(x), _n(y), anchor, text)
 
 
 def ticks(low: float, high: float, *, most: int) -> list[float]:
@@ -95,11 +110,19 @@ def ticks(low: float, high: float, *, most: int) -> list[float]:
     return [unit * number for number in range(math.ceil(low / unit), math.floor(high / unit) + 1)]
 
 
-def _reference(frame: Frame, reference: Reference) -> Markup:
+def _reference(frame: Frame, reference: Reference, points: Sequence[CurvePoint]) -> Markup:
     y = frame.y(reference.value)
     label = f"{reference.label} ({100 * reference.value:.0f} %)"
-    text = '<line class="reference" x1="{}" x2="{}" y1="{}" y2="{}"/><text class="reference-label" x="{}" y="{}" text-anchor="end">{}</text>'
-    return Markup(text).format(_n(frame.left), _n(frame.width - frame.right), _n(y), _n(y), _n(frame.width - frame.right), _n(y - 6), label)
+    at_left = _room(frame, reference, points, left=True) > _room(frame, reference, points, left=False)
+    x, anchor = (frame.left + 4, "start") if at_left else (frame.width - frame.right, "end")
+    return _level(frame, y, "reference") + _text(label, x, y - 6, kind="reference-label", anchor=anchor)
+
+
+def _room(frame: Frame, reference: Reference, points: Sequence[CurvePoint], *, left: bool) -> float:
+    """How far the lines keep from a reference level in the left or right two fifths of the picture."""
+    reach = 0.4 * (frame.high - frame.low)
+    near = [point for point in points if (point.step <= frame.low + reach if left else point.step >= frame.high - reach)]
+    return min((abs(point.value - reference.value) for point in near), default=1.0)
 
 
 def _band(frame: Frame, line: Sequence[CurvePoint], number: int) -> Markup:
@@ -109,21 +132,21 @@ def _band(frame: Frame, line: Sequence[CurvePoint], number: int) -> Markup:
         return Markup("")
     path = [f"{_n(frame.x(step))},{_n(frame.y(interval.high))}" for step, interval in bounds]
     path += [f"{_n(frame.x(step))},{_n(frame.y(interval.low))}" for step, interval in reversed(bounds)]
-    return Markup('<polygon class="band" points="{}" style="--series: var(--s{})"/>').format(" ".join(path), number % NUM_COLOURS + 1)
+    polygon = Markup('<polygon class="band" points="{}" style="--series: var(--s{})"/>')
+    return polygon.format(" ".join(path), number % NUM_COLOURS + 1)
 
 
 def _line(frame: Frame, line: Sequence[CurvePoint], number: int) -> Markup:
     places = " ".join(f"{_n(frame.x(point.step))},{_n(frame.y(point.value))}" for point in line)
+    dot = Markup('<circle class="dot" cx="{}" cy="{}" r="{}"><title>{}</title></circle>')
     parts = [Markup('<polyline class="line" points="{}"/>').format(places)]
     for point in line:
         count = f", n = {point.n}" if point.n else ""
         title = f"{point.series}: {100 * point.value:.1f} % at {point.step:g}{count}"
         radius = 2.2 if len(line) > 12 else 3.6
-        parts.append(Markup('<circle class="dot" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(_n(frame.x(point.step)), _n(frame.y(point.value)), radius, title))
+        parts.append(dot.format(_n(frame.x(point.step)), _n(frame.y(point.value)), radius, title))
     return Markup('<g style="--series: var(--s{})">{}</g>').format(number % NUM_COLOURS + 1, Markup("").join(parts))
 
 
 def _n(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
-
-

@@ -1,8 +1,8 @@
 """Episodes as the pages show them: records in, small JSON-able dicts out.
 
 Pure; used by `dpepo.runs.viewer` (all episodes, packed in chunks) and `dpepo.runs.report` (a few). The reader of these dicts is
-``web/lanes.js``; keys are spelled out there and here alike. Long texts that repeat (observations of siblings, lists of admissible actions) are stored
-once per chunk in a `Pool` and referred to by number.
+``web/lanes.js``; keys are spelled out there and here alike. Long texts that repeat (observations of siblings, lists of
+admissible actions) are stored once per chunk in a `Pool` and referred to by number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``report.html`` of a finished run: what was done in plain words, the learning curve, the results, and a few episodes to read.
 
-Reads ``summary.json`` (`dpepo.runs.summary`) and the episode files; writes one self-contained page. The rules by which the page chooses are
-fixed, so that nothing is picked by hand: see `headline` and `choose_episodes`.
+Reads ``summary.json`` (`dpepo.runs.summary`) and the episode files; writes one self-contained page. The rules by which the page
+chooses are fixed, so that nothing is picked by hand: see `headline` and `choose_episodes`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dpepo.runs.summary import ResultRow, Summary, read_summary
 from dpepo.runs.viewer import episode_key
 from dpepo.runs.web_page import json_for_script, render_page, write_page
 
-_Line = tuple[str, float, int, int, int | None]  # what rows of one table line share
+_Line = tuple[str, float, int, int, int | None]  # what rows of one table line share: split, temperature, K, tries, T
+_Recorded = tuple[str, EpisodeLine]  # key and episode
 
 
 class Cell(NamedTuple):
@@ -34,9 +35,9 @@ class Cell(NamedTuple):
 class TableLine(NamedTuple):
     """One line of the results table: how it was played, and a cell per policy."""
 
-    how: str
-    split: str
-    first_of_split: bool
+    how: str  # environments and tries, e.g. "4 environments (K = 4)"
+    block: str  # what several lines share: split, temperature, turn limit
+    starts_block: bool
     cells: tuple[Cell | None, ...]  # one per label, in order
     change: tuple[float, Interval] | None  # last cell minus first, in [-1, 1], with its 95 % bounds
 
@@ -45,6 +46,7 @@ class Example(NamedTuple):
     """An episode to read, and why it is here."""
 
     heading: str
+    why: str  # the rule that chose it
     key: str
     line: EpisodeLine
 
@@ -59,6 +61,7 @@ def write_report(run: Path) -> Path:
     examples = choose_episodes(run, summary)
     lines = results_table(summary.table)
     pool = Pool()
+    shown = [_shown(example, pool) for example in examples]
     page = render_page(
         "report.html.j2",
         styles=("base.css", "lanes.css", "report.css"),
@@ -75,7 +78,7 @@ def write_report(run: Path) -> Path:
         series=[(name, number % NUM_COLOURS + 1) for number, name in enumerate(series_names(summary.curve))],
         examples=examples,
         has_viewer=(run / "viewer.html").is_file(),
-        episodes=json_for_script({"examples": [_shown(example, pool) for example in examples], "texts": pool.texts, "lists": pool.lists}),
+        episodes=json_for_script({"examples": shown, "texts": pool.texts, "lists": pool.lists}),
     )
     return write_page(page, run / "report.html")
 
@@ -91,29 +94,33 @@ def _labels(table: Sequence[ResultRow]) -> list[str]:
 
 
 def results_table(table: Sequence[ResultRow]) -> list[TableLine]:
-    """Rows of a summary arranged as lines: by split, temperature, K, tries and turn limit in order of first mention, a cell per label."""
+    """Rows of a summary as lines of a table, in order of first mention; rows that differ only in `label` share a line."""
     labels = _labels(table)
     found: dict[_Line, dict[str, Cell]] = {}
     for row in table:
-        cells = found.setdefault((row.split, row.temperature, row.num_envs, row.tries, row.max_turns), {})
-        rate = row.rate
-        if rate is not None:
-            cells[row.label] = Cell(row, rate, Interval(*row.interval) if row.interval else wilson_interval(row.successes, row.n))
-    splits = list(dict.fromkeys(split for split, *_ in found))
+        by_label = found.setdefault(_kind(row), {})
+        if row.rate is not None:
+            interval = Interval(*row.interval) if row.interval else wilson_interval(row.successes, row.n)
+            by_label[row.label] = Cell(row, row.rate, interval)
+    blocks = list(dict.fromkeys(_block(key) for key in found))
     lines: list[TableLine] = []
-    for key, by_label in sorted(found.items(), key=lambda item: splits.index(item[0][0])):
+    for key, by_label in sorted(found.items(), key=lambda item: blocks.index(_block(item[0]))):
         cells = tuple(by_label.get(label) for label in labels)
-        first = not lines or lines[-1].split != key[0]
-        lines.append(TableLine(_how(*key[1:]), key[0], first, cells, _change(cells)))
+        starts = not lines or lines[-1].block != _block(key)
+        lines.append(TableLine(_how(num_envs=key[2], tries=key[3]), _block(key), starts, cells, _change(cells)))
     return lines
 
 
-def _how(temperature: float, num_envs: int, tries: int, max_turns: int | None) -> str:
+def _how(*, num_envs: int, tries: int) -> str:
     envs = "one environment (K = 1)" if num_envs == 1 else f"{num_envs} environments (K = {num_envs})"
-    parts = [envs if tries == 1 else f"{envs}, best of {tries} tries (pass@{tries})"]
-    parts.append("greedy" if temperature == 0 else f"temperature {temperature:g}")
+    return envs if tries == 1 else f"{envs}, best of {tries} tries (pass@{tries})"
+
+
+def _block(line: _Line) -> str:
+    split, temperature, _, _, max_turns = line
+    parts = [split, "greedy" if temperature == 0 else f"temperature {temperature:g}"]
     if max_turns is not None:
-        parts.append(f"{max_turns} turn{'s' if max_turns > 1 else ''} at most")
+        parts.append(f"at most {max_turns} turn{'s' if max_turns > 1 else ''}")
     return ", ".join(parts)
 
 
@@ -139,7 +146,7 @@ def headline(lines: Sequence[TableLine]) -> TableLine | None:
 def choose_episodes(run: Path, summary: Summary) -> list[Example]:
     """A few episodes by fixed rules, from the stages of the table's first line (first and last policy).
 
-    1. The first task, in recorded order, that the first policy did not solve and the last one did: both episodes, sibling by sibling.
+    1. The first task, in recorded order, that the first policy did not solve and the last one did (same sibling): both.
     2. The first episode that the last policy did not solve, so that failures are seen too.
 
     Where a rule finds nothing, its episodes are left out. A table without stages shows none.
@@ -154,22 +161,36 @@ def choose_episodes(run: Path, summary: Summary) -> list[Example]:
     after = _lines(run, last.stage)
     examples: list[Example] = []
     if first.stage != last.stage:
-        before = {(line.record.outcome, line.episode.task.id, line.episode.sibling): (key, line) for key, line in reversed(_lines(run, first.stage))}
-        for key, line in after:
-            found = before.get((0.0, line.episode.task.id, line.episode.sibling))
-            if found and line.episode.success:
-                examples = [Example(f"{first.label}: not solved", *found), Example(f"{last.label}: the same task, solved", key, line)]
-                break
+        examples += _turned(first, last, _lines(run, first.stage), after)
     failed = [(key, line) for key, line in after if line.record.outcome is not None and not line.episode.success]
-    examples += [Example(f"{last.label}: a task it did not solve", key, line) for key, line in failed[:1]]
-    return examples or [Example(f"{last.label}: the first episode", key, line) for key, line in after[:1]]
+    rule = "The first episode, in recorded order, that was not solved."
+    examples += [Example(f"{last.label}: not solved", rule, key, line) for key, line in failed[:1]]
+    return examples or [Example(last.label, "The first episode recorded.", key, line) for key, line in after[:1]]
+
+
+def _turned(first: ResultRow, last: ResultRow, before: list[_Recorded], after: list[_Recorded]) -> list[Example]:
+    """The first task that `first` left unsolved and `last` solved, as two examples; empty where there is none."""
+    unsolved = {
+        (line.episode.task.id, line.episode.sibling): (key, line)
+        for key, line in before
+        if line.record.outcome is not None and not line.episode.success
+    }
+    for key, line in after:
+        found = unsolved.get((line.episode.task.id, line.episode.sibling))
+        if found is not None and line.episode.success:
+            rule = f"The first task, in recorded order, that was not solved {first.label} and was solved {last.label}."
+            return [
+                Example(f"{first.label}: not solved", rule, *found),
+                Example(f"{last.label}: solved", "The same task again.", key, line),
+            ]
+    return []
 
 
 def _kind(row: ResultRow) -> _Line:
     return row.split, row.temperature, row.num_envs, row.tries, row.max_turns
 
 
-def _lines(run: Path, stage: str) -> list[tuple[str, EpisodeLine]]:
+def _lines(run: Path, stage: str) -> list[_Recorded]:
     places: Counter[tuple[str, int]] = Counter()
     # damaged lines are named by the viewer; here they are simply not chosen
     return [(episode_key(line, places), line) for line in read_episodes(run / "episodes", stage=stage, problems=[])]

@@ -35,8 +35,8 @@ class CurvePoint(SummaryRecord):
 class ResultRow(SummaryRecord):
     """One cell of the results table: a policy, a way of playing, and how often it succeeded.
 
-    Rows with equal (split, temperature, num_envs, tries, max_turns) stand on one line of the table, a column per `label`, in order of first
-    mention. The first row decides what the headline of the report is about.
+    Rows with equal (split, temperature, num_envs, tries, max_turns) stand on one line of the table, a column per `label`, in
+    order of first mention. The first row decides what the headline of the report is about.
     """
 
     label: str  # the column: which policy, e.g. "after cold start", "after RL"
@@ -106,13 +106,15 @@ def read_summary(run: Path) -> Summary:
     """Read ``summary.json`` of a run folder.
 
     Raises:
-        RunFolderError: the file is missing (the run is unfinished, or of a job that writes none) or is not a summary this version reads.
+        RunFolderError: the file is missing (the run is unfinished, or its job writes none), or no summary this version reads.
     """
     path = run / SUMMARY_FILE
     try:
         return Summary.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise RunFolderError(f"{path} does not exist: the run is unfinished, or its job writes no summary. Try: dpepo view {run}") from None
+        raise RunFolderError(
+            f"{path} does not exist: the run is unfinished, or its job writes no summary. Try: dpepo view {run}"
+        ) from None
     except OSError as error:
         raise RunFolderError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValidationError as error:

@@ -1,7 +1,8 @@
 """``dpepo view RUN``: one self-contained HTML page with every episode of a run, to read, filter and search.
 
-Reads ``episodes/*.jsonl`` only, so it works on a run that is still going, was killed, or came from another machine. The page holds a
-small row per episode, and the episodes themselves in compressed chunks that are unpacked when one is opened: 10,000 episodes stay usable.
+Reads ``episodes/*.jsonl`` only, so it works on a run that is still going, was killed, or came from another machine. The page
+holds a small row per episode, and the episodes themselves in compressed chunks that are unpacked when one is opened, so that
+10,000 episodes stay usable.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def write_viewer(run: Path, out: Path | None = None, *, prompts: bool | None = N
     Args:
         run: the run folder.
         out: the page to write; default ``viewer.html`` in the run folder.
-        prompts: whether the page holds the prompts too, usually most of the text; default: yes, unless the recorded episodes exceed
-            `PROMPT_BYTES`.
+        prompts: whether the page holds the prompts too, usually most of the text; default: yes, unless the recorded episodes
+            exceed `PROMPT_BYTES`.
 
     Returns:
         The path of the page.

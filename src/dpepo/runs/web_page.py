@@ -1,8 +1,8 @@
-"""How the HTML pages are put together: one file each, nothing loaded from elsewhere, and no text that can become markup or script.
+"""How the HTML pages are put together: one file each, nothing loaded from elsewhere, no text that can become markup or script.
 
-Three walls stand between recorded text and the page: data travels as JSON in which ``<``, ``>``, ``&`` and everything outside ASCII is escaped
-(or as compressed base64), the page's own scripts only ever create text nodes from it, and a content security policy names our scripts
-by their hash, so that any other script would not run.
+Three walls stand between recorded text and the page: data travels as JSON in which ``<``, ``>``, ``&`` and everything outside
+ASCII is escaped (or as compressed base64), the page's own scripts only ever create text nodes from it, and a content security
+policy names our scripts by their hash, so that any other script would not run.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def render_page(template: str, *, styles: tuple[str, ...], scripts: tuple[str, .
         context: further values of the template.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(web_file), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FunctionLoader(web_file),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     style = "\n".join(web_file(name) for name in styles)
     script = "\n".join(web_file(name) for name in scripts)

@@ -254,8 +254,15 @@ function turnSection(row, detail, index, link) {
   return section;
 }
 
-// Fill `root` with an episode. Turns are built when they come near the screen; returns {show(turn)}.
-function renderEpisode(root, row, detail, pool, { link = null, map = true, start = true, onTurn = null } = {}) {
+function startSection(row, detail, pool) {
+  const text = detail.initial.text >= 0 ? textBlock("div", "answer", pool.texts[detail.initial.text], { long: LONG.page }) : null;
+  const failure = detail.initial.failure ? el("div", "ep-error", short(detail.initial.failure, 2000)) : null;
+  const head = el("div", "turn-head", el("h3", "", "Start"), el("span", "turn-meta", row.K === 1 ? "" : `the same for all ${row.K} environments`));
+  return el("section", "start", head, el("div", "initial", text, failure, admissible(detail.initial, pool)));
+}
+
+// Fill `root` with an episode; returns {show(turn), count}. With `lazy`, turns are built when they come near the screen.
+function renderEpisode(root, row, detail, pool, { link = null, map = true, lazy = true, onTurn = null } = {}) {
   const lanes = lanesOf(row, detail);
   const ended = endings(detail);
   const sections = detail.turns.map((_, index) => turnSection(row, detail, index, link));
@@ -280,13 +287,13 @@ function renderEpisode(root, row, detail, pool, { link = null, map = true, start
   if (detail.error) root.append(el("div", "ep-error", short(detail.error, 4000)));
   if (map && detail.turns.length && lanes.length) root.append(episodeMap(row, detail, lanes, show));
   if (row.K > 8 && lanes.length < row.K) root.append(el("p", "turn-meta", `${plural(row.K - lanes.length, "environment was", "environments were")} never used and ${row.K - lanes.length === 1 ? "is" : "are"} not shown.`));
-  if (start) {
-    const text = detail.initial.text >= 0 ? textBlock("div", "answer", pool.texts[detail.initial.text]) : null;
-    const failure = detail.initial.failure ? el("div", "ep-error", short(detail.initial.failure, 2000)) : null;
-    root.append(el("section", "start", el("div", "turn-head", el("h3", "", "Start"), el("span", "turn-meta", row.K === 1 ? "" : `the same for all ${row.K} environments`)), el("div", "thought", text, failure, admissible(detail.initial, pool))));
-    root.lastChild.lastChild.classList.add("initial");
-  }
+  root.append(startSection(row, detail, pool));
   if (!detail.turns.length) root.append(el("p", "turn-meta", "This episode ended before its first turn."));
-  for (const section of sections) { section.style.minHeight = "180px"; root.append(section); near.observe(section); }
+  sections.forEach((section, index) => {
+    root.append(section);
+    if (!lazy) { fill(index); return; }
+    section.style.minHeight = "180px";
+    near.observe(section);
+  });
   return { show, count: sections.length };
 }

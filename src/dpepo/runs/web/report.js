@@ -11,7 +11,7 @@ recorded.examples.forEach(({ row, detail }, number) => {
     el("p", "goal", short(detail.goal, 1000)),
     el("div", "ep-facts", outcomeMark(row), task, el("span", "", "ended by ", el("b", "", STOPS[row.stop] || row.stop)), el("span", "", "turns ", el("b", "", `${row.turns} of ${detail.maxTurns}`))),
   );
-  renderEpisode(root, row, detail, recorded, { map: row.turns > 3 });
+  renderEpisode(root, row, detail, recorded, { map: row.turns > 3, lazy: row.turns > 30 });
 });
 
 document.getElementById("theme-button").addEventListener("click", toggleTheme);
