@@ -325,8 +325,7 @@ def _play_evaluations(folder: Path) -> Summary:
     ]
     return Summary(
         title="A tiny agent learns to explore in parallel",
-        "ubtitle="Cold start, then reinforcement learning with K = 4 copies of each task, on real "
-        "ScienceWorld tasks and two CPU cores.",
+        subtitle="Cold start, then reinforcement learning with K = 4 copies of each task, on ScienceWorld and two CPU cores.",
         notes=(
             "The agent is a language model of 0.76 million parameters. At each turn it reads what happened in four copies "
             "of the same task, thinks once, and acts in as many copies as it likes. An episode counts "
