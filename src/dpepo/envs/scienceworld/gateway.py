@@ -116,20 +116,19 @@ class Gateway:
         self.java_version = str(self.jvm.java.lang.System.getProperty("java.version"))
 
     def _read_address(self, complaints: IO[bytes]) -> tuple[int, str]:
-        """Port and secret, the two lines a gateway server prints when it is ready."""
+        """Port and secret, two lines that a gateway server prints when it is ready; Java may print warnings before."""
         assert self._process.stdout is not None
-        pipe, answer = self._process.stdout.fileno(), b""
-        while answer.count(b"\n") < 2:
+        pipe, said = self._process.stdout.fileno(), b""
+        while True:
+            if address := re.search(rb"^(\d+)\r?\n(\S+)\r?\n", said, re.MULTILINE):
+                return int(address[1]), address[2].decode()
             ready, _, _ = select.select([pipe], [], [], START_TIMEOUT_S)
             piece = os.read(pipe, 4096) if ready else b""
             if not piece:
                 complaints.seek(0)
-                said = complaints.read().decode(errors="replace").strip() or answer.decode(errors="replace").strip()
-                why = said or f"no answer within {START_TIMEOUT_S:.0f} seconds"
-                raise JavaDied(f"Java did not start: {why[:500]}")
-            answer += piece
-        port, token = answer.decode().split()[:2]
-        return int(port), token
+                why = (said + complaints.read()).decode(errors="replace").strip()
+                raise JavaDied(f"Java did not start: {why[:500] or f'no answer within {START_TIMEOUT_S:.0f} seconds'}")
+            said += piece
 
     @property
     def pid(self) -> int:

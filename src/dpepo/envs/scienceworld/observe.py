@@ -39,9 +39,12 @@ class Observer:
         look = ""
         if self._compact and not choices:
             look = result.text if room_name(result.text) else machine.look(simulator)
-        actions, objects = self._next(machine, simulator, task_name, look) if not ended and not choices else (choices, ())
-        if ended or self._valid_actions == "none":
-            actions, objects = (), ()
+        actions: tuple[str, ...] = ()
+        objects: tuple[str, ...] = ()
+        if choices and not ended:
+            actions = choices if self._valid_actions != "none" else ()
+        elif not ended:
+            actions, objects = self._next(machine, simulator, task_name, look)
         text = (compact_look(look) if valid else UNKNOWN + compact_look(look)) if look else result.text
         return Observation(
             text=text,
@@ -58,7 +61,7 @@ class Observer:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Admissible actions and objects of a state that goes on and waits for no choice."""
         if self._valid_actions == "none":
-            return (), ()
+            return (), visible_things(look) if look else ()
         if self._valid_actions == "list":
             return tuple(machine.valid_actions(simulator)), ()
         objects = visible_things(look) if look else tuple(machine.objects(simulator))

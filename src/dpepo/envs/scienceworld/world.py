@@ -43,7 +43,7 @@ class ScienceWorld(World):
             simplifications: "easy" (the package's preset), "" for none, or a comma-separated list of `SIMPLIFICATIONS`.
             observation: "full": the simulator's own words; "compact": after every action, the present room in one line.
             valid_actions: "templates": observations carry forms of action and the objects at hand; "list": every complete
-                action (slow); "none": nothing.
+                action (slow); "none": no actions, and objects only where the compact observation lists them.
             max_heap: Memory of the Java machine for objects, e.g. "512m".
             max_simulators: Live simulators at most, about 1 MB each; more copies than that are replayed in turn.
             max_results: Remembered results of actions at most, about 1-3 KB each.
