@@ -112,7 +112,7 @@ function episodeMap(row, detail, lanes, goto) {
       const end = ended.get(env);
       const state = step ? stepState(step, turn.reward) : end && end.turn < index ? "over" : "none";
       shown.add(state);
-      const cell = el("button", `cell ${state === "broke" ? "failed" : state}`, signs[state] || "");
+      const cell = el("button", `cell ${state}`, signs[state] || "");
       cell.type = "button";
       cell.tabIndex = -1;
       const what = step ? short(step.action, 120) : "nothing done";
@@ -128,7 +128,7 @@ function episodeMap(row, detail, lanes, goto) {
   const words = { plain: "acted", repeat: "repeated its own action", invalid: "not understood", none: "left alone", success: "reached the goal", failed: "ended without it", broke: "broke" };
   const key = el("div", "map-key");
   for (const [state, word] of Object.entries(words)) {
-    if (shown.has(state)) key.append(el("span", "", el("i", `cell ${state === "broke" ? "failed" : state}`, signs[state] || ""), word));
+    if (shown.has(state)) key.append(el("span", "", el("i", `cell ${state}`, signs[state] || ""), word));
   }
   return el("div", "", map, key);
 }
@@ -177,7 +177,7 @@ function laneCard(step, turn, pool, scoreBefore) {
   const before = turn.reward ? turn.reward.cDepth[step.env] || 0 : 0;
   if (before > 0) top.append(el("span", "mark plain", `\u21bb done ${before} \u00d7 before`));
   if (seen.score !== scoreBefore) top.append(el("span", "score", `score ${String(seen.score).replace("-", "\u2212")}`));
-  const card = el("div", `lane ${state === "broke" ? "failed" : state}`, top, textBlock("div", "action", step.action));
+  const card = el("div", `lane ${state}`, top, textBlock("div", "action", step.action));
   if (seen.text >= 0) card.append(textBlock("div", "answer", pool.texts[seen.text]));
   if (seen.failure) card.append(textBlock("div", "answer", seen.failure));
   const options = admissible(seen, pool);
