@@ -86,6 +86,12 @@ READY = ("model.path=builtin:search-base",)
         (("train", "model.path=runs/none/checkpoints/latest"), "runs/none/checkpoints/latest"),
         (("train", "model.path="), "model.path is empty"),
         (("sft", "model.path=builtin:serch-base"), "Did you mean 'search-base'?"),
+        (("synth", "synth.teacher=orcle"), "Did you mean 'oracle'?"),
+        (("synth", "synth.teacher=no_such_module:Agent"), "no_such_module"),
+        (("eval", "eval.policy=modell"), "Did you mean 'model'?"),
+        (("sft", "sft.demonstrations=nowhere"), "there is no nowhere"),
+        (("sft", "sft.demonstrations="), "dpepo synth"),
+        (("train", "train.eval_every=1", "tasks.eval.names=[hose]"), "Did you mean 'house'?"),
         (("eval", "prompt.form=sequential", "env.num_envs=1", "eval.num_envs=4"), "eval.num_envs 4"),
         (("synth", "prompt.form=sequential", "env.num_envs=1"), "synth.num_envs [1]"),
         (("train", "no_such_recipe.yaml"), "There is no recipe no_such_recipe.yaml"),
@@ -140,8 +146,10 @@ def test_a_run_folder_that_cannot_be_written_is_refused(tmp_path: Path, where: s
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    for words in (("train", *READY), ("sft", *READY), ("eval", *READY), ("demo", "--out", str(tmp_path / "demo"))):
-        result = dpepo(*words, *(() if words[0] == "demo" else (f"run.dir={tmp_path / 'r'}",)))
+    folder = f"run.dir={tmp_path / 'r'}"
+    requests = [(job, *READY, folder) for job in ("train", "sft", "eval")]
+    for words in (*requests, ("demo", "--out", str(tmp_path / "demo"))):
+        result = dpepo(*words)
         assert result.exit_code == 2, words
         assert "'torch'" in result.stderr
         assert "pip install 'dpepo[" in result.stderr
@@ -183,14 +191,15 @@ def test_a_request_is_checked_without_importing_anything_heavy(tmp_path: Path) -
         ["train", "env.num_envs=0"],
         ["train", *READY, "tasks.train.names=[hose]"],
         ["train", *READY, "env.world=scienceworld", "tasks.train.names=[boyl]"],
-        ["sft", *READY, f"run.dir={tmp_path}/file/x"],
+        ["sft", *READY, "sft.demonstrations=nowhere"],
+        ["synth", f"run.dir={tmp_path}/file/x"],
         ["eval", "prompt.memory=windw"],
         ["envs"],
         ["config"],
     ]
     (tmp_path / "file").write_text("")
     done = run_python(code, *map(json.dumps, requests))
-    assert json.loads(done.stdout.splitlines()[-1]) == [[2, 2, 2, 2, 2, 0, 0], []], done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [[2, 2, 2, 2, 2, 2, 0, 0], []], done.stderr
 
 
 # Surroundings

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from dpepo.cli import app, jobs
 from dpepo.config import Config
-from dpepo.errors import JobError
+from dpepo.errors import JobError, TaskError
 from dpepo.runs import Progress, RunFolder
 
 
@@ -82,6 +82,19 @@ def test_an_unexpected_failure_is_one_sentence_with_its_traceback_in_the_folder(
     assert "Traceback" not in result.stderr
     assert "break_down" in (tmp_path / "r" / "error.txt").read_text()
     assert isinstance(synth(break_down, "--resume", "--debug").exception, KeyError)
+
+
+def test_a_request_found_wrong_late_leaves_its_folder_free(tmp_path: Path, synth: Callable[..., Result]) -> None:
+    def refuse(config: Config, *, run: RunFolder, progress: Progress) -> None:
+        raise TaskError("There are no gold actions for toy/room/1.")
+
+    result = synth(refuse)
+    assert (result.exit_code, result.stderr) == (2, "There are no gold actions for toy/room/1.\n")
+    assert not (tmp_path / "r").exists()
+    assert synth(play).exit_code == 0
+    assert synth(refuse, "--resume").exit_code == 2
+    assert last_session(tmp_path)["failed"].startswith("There are no gold")
+    assert len(RunFolder.open(tmp_path / "r").read_metrics().rows) == 1
 
 
 def test_a_full_disk_is_said_in_words(synth: Callable[..., Result]) -> None:

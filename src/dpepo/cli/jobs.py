@@ -14,7 +14,7 @@ from dpepo.cli.guard import INTERRUPTED, describe, terminate_like_interrupt, wri
 from dpepo.cli.preflight import check_request
 from dpepo.cli.progress import make_progress
 from dpepo.config import Config
-from dpepo.errors import ConfigError, DpepoError
+from dpepo.errors import ConfigError, DpepoError, RequestError
 from dpepo.recipes import load_config
 from dpepo.runs.rundir import RunFolder
 
@@ -63,7 +63,8 @@ def run_job(job: str, items: Sequence[str], *, resume: bool) -> None:
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         progress.finish()
-        run.record(failed=describe(error))
+        if not (isinstance(error, RequestError) and run.discard_unused()):
+            run.record(failed=describe(error))
         if not isinstance(error, DpepoError):
             write_traceback(error, run.path / "error.txt")
         raise

@@ -10,9 +10,10 @@ from pathlib import Path
 from dpepo.algorithms.base import load_algorithm
 from dpepo.config import Config, Form, TaskSelection
 from dpepo.envs import load_world, select_tasks, world_status
-from dpepo.errors import ConfigError, MissingPackage, RequestError
+from dpepo.errors import ConfigError, MissingPackage, RequestError, did_you_mean
 from dpepo.policies.models import model_folder
 from dpepo.protocol import PromptBuilder
+from dpepo.rollout.casting import ORACLE, RANDOM
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -31,11 +32,17 @@ def check_request(job: str, config: Config) -> None:
     PromptBuilder(config.prompt)
     if job == "train":
         load_algorithm(config.algorithm)
-    if job in ("synth", "train", "eval"):
-        _check_tasks(config, [config.tasks.eval] if job == "eval" else [config.tasks.train])
+    if job == "synth":
+        _check_agent(config.synth.teacher, key="synth.teacher")
+    if job == "eval" and config.eval.policy != "model":
+        _check_agent(config.eval.policy, key="eval.policy")
+    if job != "sft":
+        _check_tasks(config, _selections(job, config))
     if job in ("sft", "train") or (job == "eval" and config.eval.policy == "model"):
         check_packages(("torch", "transformers"), extra="train", needed_for=f"dpepo {job}")
         _check_model(config.model.path)
+    if job == "sft":
+        _check_demonstrations(config.sft.demonstrations)
 
 
 def check_packages(names: Iterable[str], *, extra: str, needed_for: str) -> None:
@@ -58,6 +65,38 @@ def check_world(name: str) -> None:
     status = world_status(name)
     if not status.ready:
         raise RequestError(f"The world {name!r} cannot be used here: {status.detail}")
+
+
+def _selections(job: str, config: Config) -> list[TaskSelection]:
+    if job == "eval":
+        return [config.tasks.eval]
+    both = job == "train" and config.train.eval_every > 0
+    return [config.tasks.train, config.tasks.eval] if both else [config.tasks.train]
+
+
+def _check_agent(name: str, *, key: str) -> None:
+    module, colon, _ = name.partition(":")
+    if name in (ORACLE, RANDOM):
+        return
+    if not colon:
+        known = (ORACLE, RANDOM) if key == "synth.teacher" else (ORACLE, RANDOM, "model")
+        raise ConfigError(f"{key}: there is no {name!r}. {did_you_mean(name, known)} An agent of your own: module:Class.")
+    try:
+        found = find_spec(module) is not None
+    except (ImportError, ValueError):
+        found = False
+    if not found:
+        raise ConfigError(f"{key}: there is no module {module!r}; is its folder on PYTHONPATH?")
+
+
+def _check_demonstrations(source: str) -> None:
+    if not source:
+        raise ConfigError("sft.demonstrations is empty. Make some with dpepo synth, then: sft.demonstrations=RUN_FOLDER")
+    path = Path(source)
+    if not path.exists():
+        raise ConfigError(f"sft.demonstrations: there is no {source}")
+    if path.is_dir() and not any((path / "episodes").glob("*.jsonl")):
+        raise ConfigError(f"sft.demonstrations: the folder {source} holds no episodes/*.jsonl, so it is no run of dpepo synth")
 
 
 def _check_tasks(config: Config, selections: Iterable[TaskSelection]) -> None:

