@@ -2,6 +2,7 @@
 
 from dpepo.envs.base import TextEnv, World, WorldStatus
 from dpepo.envs.bundle import Bundle, BundleStart
+from dpepo.envs.check import check_world
 from dpepo.envs.pool import EnvPool, LocalPool, make_pool
 from dpepo.envs.registry import load_world, make, select_tasks, world_names, world_status
 from dpepo.envs.worker_pool import WorkerPool
@@ -15,6 +16,7 @@ __all__ = [
     "WorkerPool",
     "World",
     "WorldStatus",
+    "check_world",
     "load_world",
     "make",
     "make_pool",

@@ -98,6 +98,7 @@ class Bundle:
             initial = _observation(self._spare.reset())
             goal = self._spare.goal
         except RequestError:
+            self._discard_spare()
             raise
         except Exception as error:  # whatever a world raises is a value from here on
             self._discard_spare()

@@ -11,9 +11,10 @@ from typing import Protocol, Self
 
 from dpepo.config import EnvConfig
 from dpepo.envs.base import World
-from dpepo.envs.bundle import Bundle, BundleStart, check_handles
+from dpepo.envs.bundle import Bundle, BundleStart, check_handles, describe
 from dpepo.envs.registry import load_world
-from dpepo.envs.worker_pool import WorkerPool
+from dpepo.envs.worker_pool import START_TIMEOUT_S, WorkerPool
+from dpepo.errors import DpepoError, JobError
 from dpepo.types import Observation
 
 
@@ -55,7 +56,12 @@ class EnvPool(Protocol):
         ...
 
     def expert_many(self, task_ids: Sequence[str]) -> list[list[str] | None]:
-        """Gold actions of each task, in order; None where the world has none."""
+        """Gold actions of each task, in order; None where the world has none.
+
+        Raises:
+            RequestError: An unknown task.
+            JobError: The world broke while looking for them.
+        """
         ...
 
     def metadata(self) -> dict[str, str]:
@@ -115,7 +121,12 @@ class LocalPool:
 
     def expert_many(self, task_ids: Sequence[str]) -> list[list[str] | None]:
         """See `EnvPool`."""
-        return [self._world.expert(task_id) for task_id in task_ids]
+        try:
+            return [self._world.expert(task_id) for task_id in task_ids]
+        except DpepoError:
+            raise
+        except Exception as error:
+            raise JobError(f"The world broke: {describe(error)}") from error
 
     def metadata(self) -> dict[str, str]:
         """See `EnvPool`."""
@@ -141,4 +152,10 @@ def make_pool(config: EnvConfig) -> EnvPool:
     """
     if config.workers == 0:
         return LocalPool(load_world(config.world, config.options))
-    return WorkerPool(config.world, config.options, workers=config.workers, step_timeout_s=config.step_timeout_s)
+    return WorkerPool(
+        config.world,
+        config.options,
+        workers=config.workers,
+        step_timeout_s=config.step_timeout_s,
+        start_timeout_s=max(START_TIMEOUT_S, config.step_timeout_s),
+    )

@@ -6,6 +6,7 @@ breaks, and a thread watches for the parent's death while an environment is busy
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import os
 import signal
@@ -93,6 +94,7 @@ class _Host:
         self._connection = connection
         self._world: World | None = None
         self._bundles: dict[int, Bundle] = {}
+        self.finished = False  # the parent closed its end and the world is closed
         self._lost: dict[int, str] = {}  # handles that could not be restored, and why
 
     def serve(self) -> None:
@@ -109,6 +111,7 @@ class _Host:
                 bundle.close()
             if self._world is not None:
                 self._world.close()
+        self.finished = True
 
     def _answer(self, command: Command) -> Answer:
         try:
@@ -124,8 +127,10 @@ class _Host:
                 self._world = load_world(name, options)
                 return None
             case OpenBundle(handle, task_id, num_envs):
-                self._bundles[handle] = Bundle(self._loaded(), task_id, num_envs)
-                return self._bundles[handle].reset()
+                bundle = Bundle(self._loaded(), task_id, num_envs)
+                start = bundle.reset()
+                self._bundles[handle] = bundle
+                return start
             case RestoreBundle():
                 return self._restore(command)
             case StepEnv(handle, env_id, action):
@@ -178,8 +183,10 @@ def main(descriptor: int, parent: int) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     faulthandler.enable()  # a crash in C code leaves a trace in the parent's report
+    host = _Host(Connection(descriptor))
+    atexit.register(lambda: host.finished and _end_group())  # the first to be registered is the last to run
     threading.Thread(target=_follow, args=(parent,), daemon=True).start()
-    _Host(Connection(descriptor)).serve()
+    host.serve()
 
 
 def _follow(parent: int) -> None:
@@ -187,6 +194,11 @@ def _follow(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(0.5)
     time.sleep(GRACE_S)
+    _end_group()
+    os._exit(1)
+
+
+def _end_group() -> None:
+    """Kill what the world started and did not end, this process included."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
-    os._exit(1)

@@ -25,6 +25,7 @@ from dpepo.envs.worker_crew import Crew, Record, Slot, Ticket
 from dpepo.envs.worker_main import CloseBundle, GetExpert, GetMetadata, LoadWorld, OpenBundle, StepEnv
 from dpepo.types import Observation
 
+START_TIMEOUT_S = 120.0  # for a Java machine on a busy computer
 PATIENCE_S = 5.0  # for workers to end by themselves when the pool closes
 
 
@@ -38,7 +39,7 @@ class WorkerPool:
         *,
         workers: int = 1,
         step_timeout_s: float = 60.0,
-        start_timeout_s: float = 120.0,
+        start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         """Set workers up; their processes start with the first work.
 
@@ -64,6 +65,8 @@ class WorkerPool:
 
     def open_many(self, requests: Sequence[tuple[str, int | None]]) -> list[tuple[int, BundleStart]]:
         """See `EnvPool`."""
+        if not self._finalizer.alive:
+            raise RuntimeError("the pool is closed")
         tickets: dict[int, Ticket] = {}
         siblings = Counter(task_id for task_id, _ in requests)
         for _, num_envs in requests:
@@ -112,7 +115,9 @@ class WorkerPool:
     def expert_many(self, task_ids: Sequence[str]) -> list[list[str] | None]:
         """See `EnvPool`."""
         tickets = [Ticket(GetExpert(task_id)) for task_id in task_ids]
-        self._crew.drive((self._choose_slot(task_id, 1), ticket) for task_id, ticket in zip(task_ids, tickets, strict=True))
+        for number, task_id in enumerate(dict.fromkeys(task_ids)):
+            self._last_slot.setdefault(task_id, number % len(self._crew.slots))
+        self._crew.drive((self._last_slot[task_id], ticket) for task_id, ticket in zip(task_ids, tickets, strict=True))
         return [ticket.value() for ticket in tickets]
 
     def metadata(self) -> dict[str, str]:

@@ -45,7 +45,14 @@ class WorkerProcess:
             ours.setsockopt(socket.SOL_SOCKET, option, limit)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the worker)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _BOOT, json.dumps(sys.path), str(theirs.fileno()), str(os.getpid())],
+            [
+                sys.executable,
+                "-c",
+                _BOOT,
+                json.dumps([str(folder) for folder in sys.path]),
+                str(theirs.fileno()),
+                str(os.getpid()),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,  # a chatty world must not write into what a job prints
             stderr=self._errors,
