@@ -184,7 +184,7 @@ def main(descriptor: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
     faulthandler.enable()  # a crash in C code leaves a trace in the parent's report
     host = _Host(Connection(descriptor))
-    atexit.register(lambda: host.finished and _end_group())  # the first to be registered is the last to run
+    atexit.register(_tidy, host)  # the first to be registered is the last to run
     threading.Thread(target=_follow, args=(parent,), daemon=True).start()
     host.serve()
 
@@ -196,6 +196,12 @@ def _follow(parent: int) -> None:
     time.sleep(GRACE_S)
     _end_group()
     os._exit(1)
+
+
+def _tidy(host: _Host) -> None:
+    """Leave nothing behind after a normal end; after any other the exit code matters, and the parent does the tidying."""
+    if host.finished:
+        _end_group()
 
 
 def _end_group() -> None:
