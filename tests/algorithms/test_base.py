@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpepo.algorithms import algorithm_names, group_metrics, load_algorithm
@@ -91,6 +91,7 @@ def test_metrics_of_no_groups_are_numbers() -> None:
     assert group_metrics([]) == {"group/frac_zero_std": 0.0, "group/frac_lost": 0.0}
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.one_of(st.none(), st.sampled_from([0.0, 1.0])), st.integers(0, 4)), max_size=6))
 def test_dpepo_with_rewards_of_one_is_grpo_to_the_digit(siblings: list[tuple[float | None, int]]) -> None:
     group = _group(*((outcome, [1.0] * num_turns) for outcome, num_turns in siblings))
@@ -99,6 +100,7 @@ def test_dpepo_with_rewards_of_one_is_grpo_to_the_digit(siblings: list[tuple[flo
     assert dpepo.trajectory == grpo.trajectory
 
 
+@settings(deadline=None)
 @given(value=st.floats(0, 2), other=st.floats(0, 2))
 def test_the_sign_of_a_turn_is_never_turned_round(value: float, other: float) -> None:
     scored = load_algorithm(_config("dpepo")).advantages(_group((1.0, [value]), (0.0, [other])))

@@ -2,7 +2,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpepo.algorithms import trajectory_advantages, turn_weighted_advantages
@@ -65,6 +65,7 @@ def test_an_outcome_that_is_no_number_is_refused(bad: float) -> None:
         trajectory_advantages([1.0, bad])
 
 
+@settings(deadline=None)
 @given(given_outcomes=outcomes, ddof=st.sampled_from([0, 1]))
 def test_advantages_are_finite_centred_and_keep_their_place(given_outcomes: list[float | None], ddof: int) -> None:
     phis = trajectory_advantages(given_outcomes, ddof=ddof)
@@ -74,6 +75,7 @@ def test_advantages_are_finite_centred_and_keep_their_place(given_outcomes: list
     assert sum(kept) == pytest.approx(0, abs=1e-6)
 
 
+@settings(deadline=None)
 @given(given_outcomes=outcomes, order=st.randoms(use_true_random=False))
 def test_permuting_siblings_permutes_advantages(given_outcomes: list[float | None], order: random.Random) -> None:
     places = list(range(len(given_outcomes)))
@@ -82,6 +84,7 @@ def test_permuting_siblings_permutes_advantages(given_outcomes: list[float | Non
     assert trajectory_advantages([given_outcomes[place] for place in places]) == [phis[place] for place in places]
 
 
+@settings(deadline=None)
 @given(given_outcomes=outcomes)
 def test_equal_lengths_make_both_statistics_agree_for_the_population(given_outcomes: list[float | None]) -> None:
     num_turns = [3] * len(given_outcomes)

@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpepo.errors import ConfigError
@@ -178,6 +178,7 @@ def test_states_that_do_not_fit_the_history_are_refused(states: dict[int, list[s
         step_reward({1: "look"}, history={1: ["look"]}, transition="observation", states=states)
 
 
+@settings(deadline=None)
 @given(actions=lanes, history=pasts, alpha=bases, gamma=bases, beta=bases, omega=bases)
 def test_values_stay_in_their_published_ranges(
     actions: dict[int, str], history: dict[int, list[str]], alpha: float, gamma: float, beta: float, omega: float
@@ -190,6 +191,7 @@ def test_values_stay_in_their_published_ranges(
     assert 0 <= reference.value <= 1
 
 
+@settings(deadline=None)
 @given(actions=lanes, history=pasts, numbering=st.permutations(range(1, 7)))
 def test_renumbering_the_environments_changes_no_value(
     actions: dict[int, str], history: dict[int, list[str]], numbering: list[int]
@@ -201,12 +203,14 @@ def test_renumbering_the_environments_changes_no_value(
     assert moved.value == pytest.approx(step_reward(actions, history=history).value, abs=1e-4)
 
 
+@settings(deadline=None)
 @given(history=pasts, action=words, env_id=st.integers(1, 6))
 def test_one_environment_alone_has_nothing_in_width(history: dict[int, list[str]], action: str, env_id: int) -> None:
     reward = step_reward({env_id: action}, history=history)
     assert (reward.c_width, dict(reward.m_width)) == (0, {env_id: 0})
 
 
+@settings(deadline=None)
 @given(actions=lanes, history=pasts)
 def test_repeating_an_action_once_more_never_pays(actions: dict[int, str], history: dict[int, list[str]]) -> None:
     longer = {env_id: [action, *history.get(env_id, [])] for env_id, action in actions.items()}

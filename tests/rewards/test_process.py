@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpepo.rewards import ordered_match, process_reward
@@ -26,11 +26,13 @@ def test_no_expert_or_no_action_gives_zero() -> None:
     assert process_reward([], expert=["a"]) == 0.0
 
 
+@settings(deadline=None)
 @given(taken=words, expert=words)
 def test_matches_never_exceed_either_side(taken: list[str], expert: list[str]) -> None:
     assert 0 <= ordered_match(taken, expert=expert) <= min(len(taken), len(expert))
 
 
+@settings(deadline=None)
 @given(expert=words, detours=words)
 def test_detours_in_front_do_not_spoil_an_expert_way(expert: list[str], detours: list[str]) -> None:
     assert ordered_match([f"{word} not" for word in detours] + expert, expert=expert) == len(expert)

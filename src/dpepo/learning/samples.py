@@ -1,0 +1,93 @@
+"""From turns to training samples: one turn is one sample, and the ids trained on are the ids sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dpepo.errors import JobError
+from dpepo.types import TrainingSample, TurnAdvantages
+
+
+def build_samples(advantages: Sequence[TurnAdvantages], *, keep_zero: bool = True) -> list[TrainingSample]:
+    """Samples of a step, in the order group, sibling, turn.
+
+    Turns without reply ids (text-only policies, a full context) and lost episodes give none.
+
+    Args:
+        advantages: One entry per group of the step; its place is the group's number.
+        keep_zero: Whether turns with advantage 0 are kept. They still count in the token mean and in the KL term, so that
+            False changes the result: the mean is then over the turns that teach something.
+
+    Raises:
+        ValueError: A completion whose log-probabilities do not match its ids.
+    """
+    samples = []
+    for number, group in enumerate(advantages):
+        for sibling, (scored, phis) in enumerate(zip(group.group.siblings, group.turns, strict=True)):
+            if group.trajectory[sibling] is None:
+                continue
+            for turn, (played, phi) in enumerate(zip(scored.episode.turns, phis, strict=True)):
+                completion = played.completion
+                if not completion.token_ids or (phi == 0 and not keep_zero):
+                    continue
+                if len(completion.logprobs) != len(completion.token_ids):
+                    raise ValueError(
+                        f"{scored.episode.task.id}, sibling {sibling}, turn {turn}: "
+                        f"{len(completion.logprobs)} log-probabilities for {len(completion.token_ids)} token ids"
+                    )
+                samples.append(
+                    TrainingSample(
+                        prompt_token_ids=completion.prompt_token_ids,
+                        token_ids=completion.token_ids,
+                        logprobs=completion.logprobs,
+                        advantage=phi,
+                        group=number,
+                        sibling=sibling,
+                        turn=turn,
+                    )
+                )
+    return samples
+
+
+class Demonstrations(NamedTuple):
+    """Samples for supervised learning, and what was left out."""
+
+    samples: list[TrainingSample]
+    num_too_long: int  # prompt and reply together above max_length
+    num_empty: int  # without a reply
+
+
+def demonstration_samples(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], *, max_length: int) -> Demonstrations:
+    """Samples from pairs of prompt ids and reply ids (the end token included). Nothing is ever cut.
+
+    Args:
+        pairs: Prompt ids and reply ids of each demonstrated turn.
+        max_length: Longest prompt and reply together, in tokens; longer pairs are left out and counted.
+
+    Raises:
+        JobError: There were pairs and none could be used.
+    """
+    samples: list[TrainingSample] = []
+    num_too_long = num_empty = 0
+    for prompt, reply in pairs:
+        if not reply:
+            num_empty += 1
+        elif len(prompt) + len(reply) > max_length:
+            num_too_long += 1
+        else:
+            samples.append(
+                TrainingSample(
+                    prompt_token_ids=tuple(prompt),
+                    token_ids=tuple(reply),
+                    logprobs=(0.0,) * len(reply),
+                    advantage=1.0,
+                    group=len(samples),
+                )
+            )
+    if not samples and num_too_long + num_empty:
+        raise JobError(
+            f"no demonstration can be used: {num_too_long} are longer than {max_length} tokens, {num_empty} have no reply. "
+            "Try: a larger model.max_length, or demonstrations with shorter prompts"
+        )
+    return Demonstrations(samples, num_too_long, num_empty)

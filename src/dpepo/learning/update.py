@@ -1,0 +1,239 @@
+"""The learner: samples in, one or several optimiser steps done, metrics out.
+
+`Learner.update` is the policy update of RL, `Learner.supervised_step` the cold start's; both share batching, forward pass and
+the guarded optimiser step. How samples are cut into forward passes never changes a result.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+
+from dpepo.config import ActorConfig, SftConfig
+from dpepo.errors import JobError
+from dpepo.learning.batching import TrainBatch, build_batches, split_minibatches
+from dpepo.learning.forward import can_share_prompts, score_tokens
+from dpepo.learning.losses import actor_loss
+from dpepo.types import TrainingSample
+
+Reference = Callable[[], AbstractContextManager[torch.nn.Module]]
+"""Lends the reference policy for the length of a `with` block: a frozen copy, or the same model with its adapter changed."""
+
+
+def frozen_copy(model: torch.nn.Module) -> Reference:
+    """A reference that stays as the model is now: take it from the policy RL starts from, before a resume loads its weights."""
+    frozen = copy.deepcopy(model).eval().requires_grad_(False)
+
+    @contextmanager
+    def lend() -> Iterator[torch.nn.Module]:
+        yield frozen
+
+    return lend
+
+
+def supervised_config(sft: SftConfig, *, micro_tokens: int) -> ActorConfig:
+    """The optimiser settings of supervised learning in the form a `Learner` takes."""
+    return ActorConfig(
+        lr=sft.lr, weight_decay=sft.weight_decay, max_grad_norm=sft.max_grad_norm, kl_coef=0.0, micro_tokens=micro_tokens
+    )
+
+
+class Learner:
+    """Owns the optimiser of a model; the model itself is trained in place."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        config: ActorConfig,
+        temperature: float = 1.0,
+        reference: Reference | None = None,
+        share_prompts: bool = True,
+    ) -> None:
+        """Prepare AdamW over the model's trainable parameters.
+
+        Args:
+            model: A causal language model of transformers, or one wrapped by PEFT.
+            config: Learning rate, clipping, KL weight, minibatches.
+            temperature: Of sampling; log-probabilities are taken at it. 0 (greedy) counts as 1, as in `Completion.logprobs`.
+            reference: Needed when `config.kl_coef` is above 0; see `frozen_copy`.
+            share_prompts: Compute equal prompts once per forward pass where the model allows it. Has no effect on the result.
+
+        Raises:
+            ValueError: A KL weight without a reference, or a model with nothing to train.
+        """
+        if config.kl_coef > 0 and reference is None:
+            raise ValueError("actor.kl_coef above 0 needs a reference policy: pass reference=frozen_copy(model)")
+        self.model = model
+        self.config = config
+        self.temperature = temperature or 1.0
+        self.num_updates = 0
+        self.num_skipped = 0
+        self.num_skipped_in_a_row = 0
+        self._reference = reference
+        self._share_prompts = share_prompts and can_share_prompts(model)
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if not self._parameters:
+            raise ValueError("the model has no trainable parameter")
+        self._optimizer = torch.optim.AdamW(self._parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+
+    def set_lr(self, lr: float) -> None:
+        """Learning rate of the steps to come."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = lr
+
+    @property
+    def lr(self) -> float:
+        """Learning rate of the next step."""
+        return float(self._optimizer.param_groups[0]["lr"])
+
+    def update(self, samples: Sequence[TrainingSample], *, lr: float | None = None) -> dict[str, float]:
+        """One optimiser step per minibatch of the configured number, each over whole episodes.
+
+        The loss is the mean over all reply tokens of the minibatch. Without a KL term, samples with advantage 0 have no
+        gradient: they count in that mean but are not computed, and a minibatch of nothing else makes no step.
+
+        Args:
+            samples: Of one RL step, sampled from the model as it is now or a little earlier.
+            lr: Learning rate from now on; None leaves it.
+
+        Returns:
+            Means over tokens (``actor/pg_loss``, ``actor/kl_loss``, ``actor/entropy``, ``actor/pg_clipfrac``,
+            ``actor/ppo_kl`` = mean of old minus new log-probability, ``actor/ratio_capped``), ``actor/grad_norm`` before
+            clipping, ``actor/lr``, ``actor/tokens`` (reply tokens given), ``actor/steps`` and ``actor/skipped`` (optimiser
+            steps made, and not made because something was not finite).
+
+        Raises:
+            JobError: `config.max_skipped` non-finite steps in a row.
+        """
+        if lr is not None:
+            self.set_lr(lr)
+        self.model.eval()  # dropout would make the ratio of the first update differ from 1
+        sums: Counter[str] = Counter()
+        norms: list[float] = []
+        num_tokens = 0
+        for minibatch in split_minibatches(samples, num_minibatches=self.config.minibatches):
+            num_tokens += sum(len(sample.token_ids) for sample in minibatch)
+            active = minibatch if self.config.kl_coef > 0 else [sample for sample in minibatch if sample.advantage != 0]
+            if not active:
+                continue
+            terms = self._actor_backward(active, num_tokens=sum(len(sample.token_ids) for sample in minibatch))
+            norms.append(self._step(finite=math.isfinite(terms["loss"])))
+            if math.isfinite(norms[-1]):
+                sums.update(terms)
+        names = ["actor/pg_loss", "actor/entropy", "actor/pg_clipfrac", "actor/ppo_kl", "actor/ratio_capped"]
+        names += ["actor/kl_loss"] if self._reference is not None and self.config.kl_coef > 0 else []
+        # samples that are not computed add exactly 0 to the loss, and nothing is known of their other numbers
+        metrics = {name: sums[name] / max(sums["tokens" if name == "actor/pg_loss" else "computed"], 1) for name in names}
+        return metrics | self._step_metrics("actor", norms, num_tokens=num_tokens)
+
+    def supervised_step(self, samples: Sequence[TrainingSample], *, lr: float | None = None) -> dict[str, float]:
+        """One optimiser step on demonstrations: the mean of -log p over all reply tokens given, prompts excluded.
+
+        Args:
+            samples: One batch; their advantages and log-probabilities are not used.
+            lr: Learning rate from now on; None leaves it.
+
+        Returns:
+            ``sft/loss``, ``sft/grad_norm``, ``sft/lr``, ``sft/tokens``, ``sft/steps`` and ``sft/skipped``.
+
+        Raises:
+            JobError: `config.max_skipped` non-finite steps in a row.
+        """
+        if lr is not None:
+            self.set_lr(lr)
+        self.model.train()
+        num_tokens = sum(len(sample.token_ids) for sample in samples)
+        loss_sum = 0.0
+        for batch in self._batches(samples):
+            loss = -score_tokens(self.model, batch).logprobs_N.sum()
+            (loss / num_tokens).backward()  # type: ignore[no-untyped-call]
+            loss_sum += loss.item()
+        self.model.eval()
+        norms = [self._step(finite=math.isfinite(loss_sum))] if samples else []
+        return {"sft/loss": loss_sum / max(num_tokens, 1)} | self._step_metrics("sft", norms, num_tokens=num_tokens)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimiser state and counters, without the model's weights; for `torch.save`."""
+        return {
+            "optimizer": self._optimizer.state_dict(),
+            "num_updates": self.num_updates,
+            "num_skipped": self.num_skipped,
+            "num_skipped_in_a_row": self.num_skipped_in_a_row,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was taken; the model's weights are loaded by whoever saved them."""
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.num_updates = state["num_updates"]
+        self.num_skipped = state["num_skipped"]
+        self.num_skipped_in_a_row = state["num_skipped_in_a_row"]
+
+    def _batches(self, samples: Sequence[TrainingSample]) -> list[TrainBatch]:
+        return build_batches(
+            samples,
+            max_tokens=self.config.micro_tokens,
+            share_prompts=self._share_prompts,
+            device=self._parameters[0].device,
+            dtype=self._parameters[0].dtype,
+        )
+
+    def _actor_backward(self, samples: Sequence[TrainingSample], *, num_tokens: int) -> dict[str, float]:
+        """Gradients of the minibatch's loss; returns sums over its tokens, "loss", "tokens" and "computed" among them."""
+        sums = Counter({"tokens": float(num_tokens), "computed": float(sum(len(sample.token_ids) for sample in samples))})
+        for batch in self._batches(samples):
+            device = batch.target_N.device
+            old = [logprob for sample in batch.samples for logprob in sample.logprobs]
+            advantages = [sample.advantage for sample in batch.samples for _ in sample.token_ids]
+            scores = score_tokens(self.model, batch, temperature=self.temperature)
+            terms = actor_loss(
+                scores.logprobs_N,
+                old_N=torch.tensor(old, device=device),
+                advantages_N=torch.tensor(advantages, device=device),
+                reference_N=self._reference_logprobs(batch),
+                config=self.config,
+            )
+            (terms.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
+            sums.update({**terms.sums, "loss": terms.loss.item(), "actor/entropy": scores.entropy_N.sum().item()})
+        return dict(sums)
+
+    def _reference_logprobs(self, batch: TrainBatch) -> torch.Tensor | None:
+        if self._reference is None or self.config.kl_coef == 0:
+            return None
+        with torch.no_grad(), self._reference() as reference:
+            return score_tokens(reference, batch, temperature=self.temperature).logprobs_N
+
+    def _step(self, *, finite: bool) -> float:
+        """Clip and step, or leave all as it was when loss or gradient is not finite. Returns the norm before clipping."""
+        # the loss is asked as well: a bound that holds back a NaN leaves gradients that look fine
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.max_grad_norm)) if finite else math.nan
+        if math.isfinite(norm):
+            self._optimizer.step()
+            self.num_updates += 1
+            self.num_skipped_in_a_row = 0
+        else:
+            self.num_skipped += 1
+            self.num_skipped_in_a_row += 1
+        self._optimizer.zero_grad(set_to_none=True)
+        if self.num_skipped_in_a_row >= self.config.max_skipped:
+            raise JobError(
+                f"{self.num_skipped_in_a_row} optimiser steps in a row were not finite; the weights are those of the last good "
+                f"step. Try: a smaller learning rate than {self.lr:g}"
+            )
+        return norm
+
+    def _step_metrics(self, prefix: str, norms: Sequence[float], *, num_tokens: int) -> dict[str, float]:
+        finite = [norm for norm in norms if math.isfinite(norm)]
+        return {
+            f"{prefix}/grad_norm": sum(finite) / len(finite) if finite else 0.0,
+            f"{prefix}/lr": self.lr,
+            f"{prefix}/tokens": float(num_tokens),
+            f"{prefix}/steps": float(len(finite)),
+            f"{prefix}/skipped": float(len(norms) - len(finite)),
+        }
