@@ -224,3 +224,37 @@ def test_options_of_any_text_survive_the_written_configuration(
 def test_dollar_signs_in_a_value_are_not_read_as_references_later(tmp_path: Path, text: str) -> None:
     config = Config.model_validate({"env": {"options": {"x": text}}})
     assert load_config(recipe(tmp_path, config_yaml(config))) == config
+
+
+# Recipes that ship with the project
+
+RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_recipe_that_ships_resolves_and_starts_a_run_of_its_own(path: Path) -> None:
+    assert load_config(path).run.resume is False
+
+
+def test_the_scienceworld_recipe_holds_the_numbers_of_the_paper() -> None:
+    """V07: K, T, temperature and lengths stand in one place. Numbers: arXiv 2604.24320."""
+    config = load_config(next(path for path in RECIPES if path.parent.name == "scienceworld"))
+    assert (config.env.num_envs, config.rollout.max_turns, config.train.tasks_per_step, config.train.group_size) == (
+        4,
+        25,
+        4,
+        4,
+    )
+    assert (config.sampling.temperature, config.eval.temperature) == (0.4, 0.4)
+    assert (config.model.max_length, config.sampling.max_new_tokens) == (10_240 + 2_048, 2_048)
+    assert (config.actor.lr, config.actor.kl_coef, config.actor.clip_low, config.actor.clip_high) == (1e-6, 0.01, 0.2, 0.2)
+    assert config.train.steps * config.train.tasks_per_step == 500
+    reward = config.step_reward
+    assert (reward.alpha, reward.gamma, reward.beta, reward.omega, reward.invalid, reward.no_action) == (
+        0.8,
+        0.95,
+        0.95,
+        0.95,
+        0.5,
+        0.5,
+    )

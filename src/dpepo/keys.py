@@ -71,6 +71,40 @@ def base_types(key: str) -> set[Any]:
     return {typing.get_origin(annotation) or annotation}
 
 
+def key_rows() -> list[str]:
+    """One table row per key that takes a value: name, default, meaning. docs/configuration.md holds them.
+
+    >>> key_rows()[0]
+    '| `seed` | 0 | Root of all randomness. |'
+    """
+    rows = []
+    for key, field in known_keys().items():
+        if section_of(field) is None:
+            rows.append(f"| `{key}` | {shown_value(default_of(key))} | {field.description} |")
+    return rows
+
+
+def default_of(key: str) -> Any:
+    """The value a key has when nobody sets it."""
+    value: Any = Config()
+    for part in key.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def shown_value(value: Any) -> str:
+    """A value as one would write it in a recipe.
+
+    >>> shown_value((1, None, True, "x", ""))
+    "[1, null, true, x, '']"
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(shown_value(item) for item in value) + "]"
+    return str(value) if not isinstance(value, str) or value else "''"
+
+
 def nearest_key(key: str) -> str | None:
     """The key somebody most likely meant, as a dotted name; None when nothing is near.
 

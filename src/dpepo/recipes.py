@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 
 from dpepo.config import Config
 from dpepo.errors import ConfigError, did_you_mean
-from dpepo.keys import base_types, known_keys, nearest_key, section_of
+from dpepo.keys import base_types, default_of, known_keys, nearest_key, section_of, shown_value
 
 _WORDS = {
     "int": "a whole number",
@@ -190,7 +190,7 @@ def _unknown(key: str, places: Mapping[str, str]) -> str:
 
 def _example_of(section: str) -> str:
     first = next(key for key in known_keys() if key.startswith(f"{section}.") and section_of(known_keys()[key]) is None)
-    return f"{first}={_shown(_default(first))}"
+    return f"{first}={shown_value(default_of(first))}"
 
 
 def _resolve(parts: Sequence[dict[Any, Any]], places: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _odd_values(values: Mapping[str, Any], places: Mapping[str, str]) -> list[st
     for key, value in _leaves(values, ""):
         numeric = base_types(key) & {int, float}
         if numeric and bool not in base_types(key) and isinstance(value, bool):
-            problems.append(f"{key} must be a number, got {_shown(value)}{_at(key, places)}.")
+            problems.append(f"{key} must be a number, got {shown_value(value)}{_at(key, places)}.")
         elif float in numeric and _is_infinite(value):
             problems.append(f"{key} must be a finite number, got {value}{_at(key, places)}.")
     return problems
@@ -250,11 +250,11 @@ def _problem(details: ErrorDetails, places: Mapping[str, str]) -> str:
     if not key:
         return details["msg"].removeprefix("Value error, ").rstrip(".") + "."
     wanted = _wanted(details, key)
-    example = _default(key)
+    example = default_of(key)
     if details["type"] == "tuple_type":
         example = [details["input"]] if isinstance(details["input"], str | int | float) else None
-    hint = "" if example is None else f" Try: {key}={_shown(example)}"
-    return f"{key} {wanted}, got {_shown(details['input'])}{_at(key, places)}.{hint}"
+    hint = "" if example is None else f" Try: {key}={shown_value(example)}"
+    return f"{key} {wanted}, got {shown_value(details['input'])}{_at(key, places)}.{hint}"
 
 
 def _wanted(details: ErrorDetails, key: str) -> str:
@@ -272,26 +272,10 @@ def _wanted(details: ErrorDetails, key: str) -> str:
     return f"must be {_WORDS.get(kind.split('_')[0], details['msg'])}"
 
 
-def _default(key: str) -> Any:
-    value: Any = Config()
-    for part in key.split("."):
-        value = getattr(value, part)
-    return value
-
-
 def _at(key: str, places: Mapping[str, str]) -> str:
     while key and key not in places:
         key = key.rpartition(".")[0]
     return f" ({places[key]})" if key else ""
-
-
-def _shown(value: Any) -> str:
-    """A value as one would write it in a recipe."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(_shown(item) for item in value) + "]"
-    return str(value) if not isinstance(value, str) or value else "''"
 
 
 def _listed(problems: Sequence[str], path: Path | None) -> str:

@@ -16,6 +16,7 @@ from dpepo.cli.jobs import load_job, read_request, run_job
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
 from dpepo.envs import load_world, world_names, world_status
+from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
 
 app = typer.Typer(
@@ -44,6 +45,7 @@ Items = Annotated[
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in run.dir.")]
 Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
 WorldName = Annotated[str | None, typer.Argument(metavar="[WORLD]", help="List the tasks of this world.", show_default=False)]
+Keys = Annotated[bool, typer.Option("--keys", help="List every key with its default and meaning instead.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something fails.")]
 
 
@@ -130,9 +132,12 @@ def demo(
 
 
 @app.command()
-def config(items: Items = None, debug: Debug = False) -> None:
+def config(items: Items = None, keys: Keys = False, debug: Debug = False) -> None:
     """Print what a recipe resolves to, defaults included."""
     with guarded(debug=debug):
+        if keys:
+            typer.echo("\n".join(["| key | default | meaning |", "|---|---|---|", *key_rows()]))
+            return
         typer.echo(config_yaml(read_request(items or [])), nl=False)
 
 
