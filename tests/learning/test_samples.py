@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from dpepo.errors import JobError
@@ -111,3 +114,8 @@ def test_an_end_token_equal_to_the_padding_id_is_trained_on() -> None:
     eos = pad = 0
     (sample,) = demonstration_samples([([5], [6, 7, eos])], max_length=8).samples
     assert sample.token_ids == (6, 7, pad)
+
+
+def test_learning_and_algorithms_can_be_imported_without_torch() -> None:
+    code = "import sys, dpepo.learning, dpepo.rewards, dpepo.algorithms; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

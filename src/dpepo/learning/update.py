@@ -151,6 +151,7 @@ class Learner:
         self.model.train()
         num_tokens = sum(len(sample.token_ids) for sample in samples)
         loss_sum = 0.0
+        self._optimizer.zero_grad(set_to_none=True)
         for batch in self._batches(samples):
             loss = -score_tokens(self.model, batch).logprobs_N.sum()
             (loss / num_tokens).backward()  # type: ignore[no-untyped-call]
@@ -186,6 +187,7 @@ class Learner:
 
     def _actor_backward(self, samples: Sequence[TrainingSample], *, num_tokens: int) -> dict[str, float]:
         """Gradients of the minibatch's loss; returns sums over its tokens, "loss", "tokens" and "computed" among them."""
+        self._optimizer.zero_grad(set_to_none=True)  # an interrupted update may have left gradients behind
         sums = Counter({"tokens": float(num_tokens), "computed": float(sum(len(sample.token_ids) for sample in samples))})
         for batch in self._batches(samples):
             device = batch.target_N.device
