@@ -137,6 +137,7 @@ def test_counts_below_one_or_of_another_type_are_refused(key: str, value: str) -
         ("synth.num_envs=[]", "at least one"),
         ("prompt.form=sequential", "env.num_envs=1"),
         ("model.max_length=100", "sampling.max_new_tokens"),
+        ("env.options=4", "env.options must be a section like {a: 1}, got 4"),
         ("env=4", "section with keys of its own"),
         ("env.num_envs.x=3", "env.num_envs must be a whole number"),
         ("env.num_envs", "section.key=value"),

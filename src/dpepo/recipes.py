@@ -29,6 +29,7 @@ _WORDS = {
     "bool": "true or false",
     "string": "text",
     "tuple": "a list like [a, b]",
+    "dict": "a section like {a: 1}",
 }
 
 
@@ -269,7 +270,7 @@ def _wanted(details: ErrorDetails, key: str) -> str:
         return "must be " + " or ".join(re.findall(r"\w+", str(context["pattern"])))
     if kind == "too_short":
         return "must name at least one"
-    return f"must be {_WORDS.get(kind.split('_')[0], details['msg'])}"
+    return f"must be {_WORDS.get(kind.split('_')[0], details['msg'].removeprefix('Input should be '))}"
 
 
 def _at(key: str, places: Mapping[str, str]) -> str:

@@ -99,6 +99,7 @@ READY = ("model.path=builtin:search-base",)
         (("train", "env.num_envs", "4"), "Settings have the form key=value"),
         (("envs", "scienceword"), "Did you mean 'scienceworld'?"),
         (("view", "no/such/run"), "no/such/run"),
+        (("view", "."), "holds no run"),
         (("trian",), "Did you mean 'train'?"),
         (("train", "--nonsense"), "--nonsense"),
         (("demo", "--seed", "x"), "--seed"),
@@ -124,13 +125,13 @@ def test_a_folder_with_another_run_is_refused_and_untouched(tmp_path: Path) -> N
     before = (tmp_path / "r" / "run.json").read_bytes()
     words = ("train", *READY, f"run.dir={tmp_path / 'r'}")
     for extra, part in (
-        ((), "already holds a train run"),
+        ((), "already holds a run of train"),
         (("--resume", "seed=2"), "seed was 1, is 2"),
         (("run.resume=true",), "model.path was"),
     ):
         result = dpepo(*words, *extra)
         assert (result.exit_code, part in result.stderr) == (2, True), result.output
-    assert "holds a train run, not a synth run" in dpepo("synth", f"run.dir={tmp_path / 'r'}").stderr
+    assert "holds a run of train, not of synth" in dpepo("synth", f"run.dir={tmp_path / 'r'}").stderr
     assert (tmp_path / "r" / "run.json").read_bytes() == before
 
 

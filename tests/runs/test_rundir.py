@@ -46,9 +46,9 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_as_it_is(tmp_path: Path) 
     run.metrics.log("rl", 1, {"loss": 1.0})
     run.close()
     before = contents(tmp_path)
-    with pytest.raises(RunFolderError, match=r"already holds a train run.*run\.resume=true"):
+    with pytest.raises(RunFolderError, match=r"already holds a run of train.*run\.resume=true"):
         start(tmp_path, seed=1)
-    with pytest.raises(RunFolderError, match="holds a train run, not a sft run"):
+    with pytest.raises(RunFolderError, match="holds a run of train, not of sft"):
         start(tmp_path, "sft", seed=1, **RESUME)
     with pytest.raises(RunFolderError, match=r"other settings.*seed was 1, is 2; env\.num_envs was 4, is 3"):
         start(tmp_path, seed=2, env={"num_envs": 3}, **RESUME)

@@ -16,8 +16,10 @@ from dpepo.cli.jobs import load_job, read_request, run_job
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
 from dpepo.envs import load_world, world_names, world_status
+from dpepo.errors import RunFolderError
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
+from dpepo.runs.rundir import no_run
 
 app = typer.Typer(
     name="dpepo",
@@ -102,6 +104,8 @@ def view(
 ) -> None:
     """Write a page that shows a run's episodes turn by turn."""
     with guarded(debug=debug):
+        if not (run / "run.json").is_file() and not (run / "episodes").is_dir():
+            raise RunFolderError(no_run(run))
         page = load_job("dpepo.runs.viewer:write_viewer")(run, out)
         typer.echo(f"Wrote {page}. Open it in a browser.")
 

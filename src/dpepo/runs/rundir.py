@@ -57,6 +57,7 @@ class RunFolder:
         self.config = config
         self.job = job
         self.metrics = MetricsLog(path / "metrics.jsonl")
+        self._checkpoints = path / "checkpoints"
         # A finalizer, so that a run that is dropped without `close` gives its lock free as well.
         self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
 
@@ -103,7 +104,7 @@ class RunFolder:
             RunFolderError: There is no run in this folder, or its files cannot be read.
         """
         if not (path / RUN_FILE).is_file():
-            raise RunFolderError(_no_run(path))
+            raise RunFolderError(no_run(path))
         return cls(path, config=_read_config(path), job=_read_run_file(path)["job"])
 
     @property
@@ -139,6 +140,12 @@ class RunFolder:
         self.close()
         return True
 
+    def part(self, name: str) -> RunFolder:
+        """This run as one of its jobs sees it: everything in common, checkpoints of its own in ``checkpoints/<name>/``."""
+        part = RunFolder(self.path, config=self.config, job=self.job)
+        part._checkpoints = self._checkpoints / name
+        return part
+
     def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:
         """Append episodes to ``episodes/<stage>-<step>.jsonl``."""
         return write_episodes(self.path / "episodes", stage, step, records)
@@ -155,11 +162,11 @@ class RunFolder:
         self, step: int, write: Callable[[Path], object], *, keep_last: int, metadata: Mapping[str, Any] | None = None
     ) -> Checkpoint:
         """Write a checkpoint after a step; see `dpepo.runs.checkpoints.save_checkpoint`."""
-        return save_checkpoint(self.path / "checkpoints", step, write, keep_last=keep_last, metadata=metadata)
+        return save_checkpoint(self._checkpoints, step, write, keep_last=keep_last, metadata=metadata)
 
     def latest_checkpoint(self) -> LatestCheckpoint:
         """The newest complete checkpoint, with a sentence for each damaged one passed over."""
-        return latest_checkpoint(self.path / "checkpoints")
+        return latest_checkpoint(self._checkpoints)
 
     def rewind(self, stage: str, step: int) -> None:
         """Before steps after `step` are played again, move their episode files aside to ``episodes/replaced-N/``.
@@ -213,17 +220,18 @@ def _check_empty(path: Path) -> None:
 def _check_same_run(path: Path, *, config: Config, job: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     content = _read_run_file(path)
     if content["job"] != job:
-        raise RunFolderError(f"The folder {path} holds a {content['job']} run, not a {job} run. Choose another run.dir.")
+        raise RunFolderError(f"The folder {path} holds a run of {content['job']}, not of {job}. Choose another run.dir.")
     if not config.run.resume:
         raise RunFolderError(
-            f"The folder {path} already holds a {job} run. Choose another run.dir, or go on with that run: run.resume=true"
+            f"The folder {path} already holds a run of {job}. Choose another run.dir, or go on with that run: run.resume=true"
         )
     before, now = _flat(_read_config(path).model_dump(mode="json")), _flat(config.model_dump(mode="json"))
     differs = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
     changed = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in differs if not key.startswith(MAY_DIFFER)]
     if changed:
+        shown = [*changed[:6], *([f"and {len(changed) - 6} more"] if len(changed) > 6 else [])]
         raise RunFolderError(
-            f"The run in {path} was made with other settings, so it cannot be resumed: {'; '.join(changed)}. "
+            f"The run in {path} was made with other settings, so it cannot be resumed: {'; '.join(shown)}. "
             "Use the settings in its config.yaml, or choose another run.dir."
         )
     return content["sessions"], {key: now.get(key) for key in differs if not key.startswith("run.")}
@@ -277,7 +285,8 @@ def _read_config(path: Path) -> Config:
         raise RunFolderError(f"The configuration of the run in {path} cannot be read: {error}") from None
 
 
-def _no_run(path: Path) -> str:
+def no_run(path: Path) -> str:
+    """The sentence for a folder that holds no run, naming one inside it if there is one."""
     if not path.exists():
         return f"There is no folder {path}."
     inside = sorted(p.parent.name for p in path.glob(f"*/{RUN_FILE}")) if path.is_dir() else []
