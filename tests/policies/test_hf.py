@@ -13,14 +13,16 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from dpepo.config import PromptConfig
+from dpepo.config import Memory, PromptConfig
 from dpepo.envs import LocalPool, load_world
 from dpepo.errors import ConfigError
-from dpepo.policies import HfPolicy
+from dpepo.policies import HfPolicy, Policy
 from dpepo.policies.hf import stop_token_ids
 from dpepo.protocol import PromptBuilder, encode_prompt
+from dpepo.protocol.reply import format_reply
 from dpepo.rollout import PlaySettings, play_groups
 from dpepo.types import (
+    Completion,
     EpisodeView,
     FinishReason,
     Message,
@@ -294,21 +296,56 @@ def test_a_policy_that_could_never_stop_is_refused(tokenizer: PreTrainedTokenize
         HfPolicy(tiny_model(), bare, encode=encode_prompt, max_length=100)
 
 
-def test_a_tiny_model_plays_whole_groups_in_the_toy_world(tokenizer: PreTrainedTokenizerFast) -> None:
-    """B08, T07: a model that talks nonsense still gives episodes, and prompts that outgrow the context end only their own."""
-    policy = HfPolicy(tiny_model(max_positions=2048), tokenizer, encode=encode_prompt, max_length=1200)
-    settings = PlaySettings(num_envs=8, max_turns=3, sampling=Sampling(max_new_tokens=8))
+class Wordy(Policy):
+    """Lets a model answer, then puts other words in its mouth: with an even first seed, eight looks a turn."""
+
+    def __init__(self, inner: HfPolicy) -> None:
+        self._inner = inner
+
+    def generate(self, requests: Sequence[Request], *, sampling: Sampling) -> list[Completion]:
+        completions = self._inner.generate(requests, sampling=sampling)
+        return [self._reworded(request, answer) for request, answer in zip(requests, completions, strict=True)]
+
+    def _reworded(self, request: Request, answer: Completion) -> Completion:
+        turns = request.view.turns
+        talks = any(turns) if turns else request.seed % 2 == 0
+        if answer.finish is FinishReason.CONTEXT_FULL or not talks:
+            return answer
+        return answer.model_copy(update={"text": format_reply("t", dict.fromkeys(range(1, 9), "look"))})
+
+
+def test_a_history_that_outgrows_the_context_ends_its_own_episode_only(tokenizer: PreTrainedTokenizerFast) -> None:
+    """B08, T07: K = 8 and 25 turns; talkative episodes end "context full", silent ones beside them play to the last turn."""
+    policy = HfPolicy(tiny_model(max_positions=4096), tokenizer, encode=encode_prompt, max_length=2000)
     with load_world("toy", {}) as world:
         groups = play_groups(
             world.tasks("train")[:2],
-            group_size=3,
+            group_size=4,
             seed=0,
-            settings=settings,
-            policy=policy,
+            settings=PlaySettings(num_envs=8, max_turns=25, sampling=Sampling(max_new_tokens=4)),
+            policy=Wordy(policy),
             pool=LocalPool(world),
-            prompts=PromptBuilder(PromptConfig()),
+            prompts=PromptBuilder(PromptConfig(memory=Memory.FULL)),
         )
-    for episode in (episode for group in groups for episode in group):
-        assert episode.stop is StopReason.MAX_TURNS
-        assert all(len(turn.completion.token_ids) == len(turn.completion.logprobs) > 0 for turn in episode.turns)
+    episodes = [episode for group in groups for episode in group]
+    talkative = [episode for episode in episodes if episode.num_actions]
+    assert 0 < len(talkative) < len(episodes)
+    for episode in episodes:
+        assert episode.stop is (StopReason.CONTEXT_FULL if episode in talkative else StopReason.MAX_TURNS)
         assert episode.outcome == 0.0
+        assert all(len(turn.completion.token_ids) == len(turn.completion.logprobs) > 0 for turn in episode.turns)
+        longest = max(len(turn.completion.prompt_token_ids) + len(turn.completion.token_ids) for turn in episode.turns)
+        assert longest <= 2000
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")  # peft 0.21 on transformers 5.24
+def test_a_model_with_adapters_answers_too(tokenizer: PreTrainedTokenizerFast) -> None:
+    peft = pytest.importorskip("peft")
+    bare = HfPolicy(tiny_model(), tokenizer, encode=encode_prompt, max_length=400)
+    adapted_model = peft.get_peft_model(tiny_model(), peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=True))
+    adapted = HfPolicy(adapted_model, tokenizer, encode=encode_prompt, max_length=400)
+    sampling = Sampling(max_new_tokens=10)
+    bare_ids, adapted_ids = (
+        [completion.token_ids for completion in policy.generate(asks([5, 9]), sampling=sampling)] for policy in (bare, adapted)
+    )
+    assert adapted_ids == bare_ids  # a fresh adapter changes nothing

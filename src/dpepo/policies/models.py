@@ -5,6 +5,7 @@ torch and transformers are imported when a model is loaded, not when this module
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _BUILTIN = "builtin:"
+_GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # names of one class, new and old
 
 #: Models that ship with dpepo: name to (package, folder).
 BUILTIN_MODELS = {"search-base": ("dpepo.demo", "search_base")}
@@ -67,12 +69,12 @@ def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBa
         if find_spec(package) is None:
             raise MissingPackage(package, extra="train", needed_for="Loading a model")
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(config.threads)
     device = _device(config.device)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        tokenizer = _load_tokenizer(folder)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, config.dtype))
     except (OSError, ValueError, ImportError) as error:  # what transformers raises for missing, unknown and cut-off files
         first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -80,6 +82,22 @@ def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBa
     torch.nn.Module.to(model, device)  # the module moves in place; transformers' own `to` only adds checks for quantised models
     model.train(False)
     return model, tokenizer
+
+
+def _load_tokenizer(folder: str) -> PreTrainedTokenizerBase:
+    """Load the tokenizer that was saved.
+
+    For a folder whose model is, say, a Qwen2, `AutoTokenizer` takes the Qwen2 tokenizer class although the folder asks for the
+    generic one, and so replaces the way its own vocabulary is split and joined: known words then encode to nothing.
+    """
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    settings = Path(folder) / "tokenizer_config.json"
+    named = json.loads(settings.read_text(encoding="utf-8")).get("tokenizer_class") if settings.is_file() else None
+    own_vocabulary = named in _GENERIC_TOKENIZERS and (Path(folder) / "tokenizer.json").is_file()
+    loader = PreTrainedTokenizerFast if own_vocabulary else AutoTokenizer
+    tokenizer: PreTrainedTokenizerBase = loader.from_pretrained(folder)
+    return tokenizer
 
 
 def _device(name: str) -> str:
