@@ -82,7 +82,7 @@ class Memo:
         *,
         observe: Observe,
         simplifications: str,
-        max_heap: str,
+        start: Callable[[], Machine],
         max_simulators: int,
         max_nodes: int,
     ) -> None:
@@ -91,13 +91,13 @@ class Memo:
         Args:
             observe: makes the observation that is kept for an answer of a simulator.
             simplifications: in force for every task.
-            max_heap: memory of the Java machine.
+            start: starts a Java machine; called at the first miss, and again when one died.
             max_simulators: live simulators at most; the one unused for longest makes room.
             max_nodes: remembered results at most, over all tasks; the tasks unused for longest are forgotten.
         """
         self._observe = observe
         self._simplifications = simplifications
-        self._max_heap = max_heap
+        self._start = start
         self._max_simulators = max_simulators
         self._max_nodes = max_nodes
         self._lock = RLock()
@@ -181,7 +181,7 @@ class Memo:
 
     def _running(self) -> Machine:
         if self._machine is None:
-            self._machine = Machine(max_heap=self._max_heap)
+            self._machine = self._start()
         return self._machine
 
     def _drop_machine(self) -> None:

@@ -13,6 +13,7 @@ from dpepo.envs.scienceworld.guide import is_electrical, world_guide
 from dpepo.envs.scienceworld.java import find_java
 from dpepo.envs.scienceworld.memo import Memo, Node, TaskKey
 from dpepo.envs.scienceworld.observe import OBSERVATIONS, VALID_ACTIONS, Observer
+from dpepo.envs.scienceworld.simulators import Machine
 from dpepo.envs.scienceworld.tasks import SPLITS, WORLD, find_task, split_tasks
 from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
@@ -67,7 +68,7 @@ class ScienceWorld(World):
         self._memo = Memo(
             observe=observer.observe,
             simplifications=self._simplifications,
-            max_heap=max_heap,
+            start=lambda: Machine(max_heap=max_heap),
             max_simulators=max_simulators,
             max_nodes=max_results,
         )
