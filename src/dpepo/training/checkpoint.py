@@ -1,7 +1,7 @@
 """What a training checkpoint holds: ``model/`` (an ordinary Hugging Face folder) and ``learner.pt`` (optimiser and counters).
 
-Randomness needs no state of its own: every draw is derived from the seed and the step. The policy that KL is measured against is
-not stored either; it is ``model.path`` of the run.
+Randomness needs no state of its own: every draw is derived from the seed and the step. The policy that KL is
+measured against is not stored either; it is ``model.path`` of the run.
 """
 
 from __future__ import annotations

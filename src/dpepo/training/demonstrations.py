@@ -24,7 +24,7 @@ def load_demonstrations(source: str) -> list[Episode]:
         TaskError: There is nothing to read there.
     """
     path = Path(source)
-    files = sorted((path / "episodes").glob("*.jsonl")) if path.is_dir() else [path]
+    files = sorted((path / "episodes").glob("synth-*.jsonl")) if path.is_dir() else [path]
     problems: list[str] = []
     episodes = [line.episode for file in files if file.is_file() for line in read_episode_file(file, problems=problems)]
     if not source or not episodes:
@@ -80,7 +80,7 @@ class DemonstrationSet:
 
         messages = tuple(Message(role=message.role, content=renamed(message.content)) for message in turn.prompt.messages)
         reply = self._tokenizer.encode(renamed(turn.completion.text), add_special_tokens=False)
-        ids = (*reply, self._tokenizer.eos_token_id)
+        ids = (*reply, int(self._tokenizer.eos_token_id))
         return TrainingSample(
             prompt_token_ids=tuple(encode_prompt(self._tokenizer, Prompt(messages=messages))),
             token_ids=ids,
@@ -118,7 +118,7 @@ def plan_epoch(lengths: Sequence[int], *, batch_tokens: int, rng: random.Random)
 
 
 class Renamer:
-    """Replaces object names by others, consistently inside a sample, so that a model learns to copy names and not to know them."""
+    """Replaces object names by others, consistently inside a sample, so that a model learns to copy names."""
 
     def __init__(self, episodes: Sequence[Episode]) -> None:
         """Collect the names that observations list as objects; names that a goal mentions stay as they are."""

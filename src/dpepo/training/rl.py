@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from dpepo.algorithms import Algorithm, group_metrics, load_algorithm
 from dpepo.config import Config
 from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
-from dpepo.learning import Learner, build_samples
+from dpepo.learning import Learner, build_samples, frozen_copy
 from dpepo.policies import HfPolicy, load_hf
 from dpepo.protocol import PromptBuilder
 from dpepo.rewards import score_episode
@@ -23,6 +24,9 @@ from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import find_checkpoint, load_trained, read_learner_state, write_training_state
 from dpepo.training.metrics import episode_metrics
 from dpepo.types import Episode, EpisodeGroup, Record, Task
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 STAGE = "rl"
 
@@ -46,6 +50,7 @@ class Session:
     pool: EnvPool
     prompts: PromptBuilder
     policy: HfPolicy
+    tokenizer: PreTrainedTokenizerBase
     learner: Learner
     algorithm: Algorithm
     run: RunFolder
@@ -61,8 +66,13 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress) -> TrainRes
     tasks, eval_tasks = _select(config)
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer = load_trained(config.model, checkpoint)
-    reference = load_hf(config.model)[0] if config.actor.kl_coef > 0 else None
-    learner = Learner(model, reference=reference, config=config.actor, temperature=config.sampling.temperature)
+    started_from = model if checkpoint is None else load_hf(config.model)[0]
+    learner = Learner(
+        model,
+        config=config.actor,
+        temperature=config.sampling.temperature,
+        reference=frozen_copy(started_from) if config.actor.kl_coef > 0 else None,
+    )
     done, minutes = 0, 0.0
     if checkpoint is not None:
         read_learner_state(checkpoint, learner=learner)
@@ -77,6 +87,7 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress) -> TrainRes
             pool=pool,
             prompts=PromptBuilder(config.prompt),
             policy=hf_policy(model, tokenizer, config=config.model, sampling=config.sampling, version=f"step-{done:04d}"),
+            tokenizer=tokenizer,
             learner=learner,
             algorithm=load_algorithm(config.algorithm),
             run=run,
@@ -170,7 +181,8 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
     progress.start(f"reinforcement learning, K = {config.env.num_envs}", total=config.train.steps, unit="steps")
     progress.advance(done)
     began = time.monotonic() - 60.0 * minutes
-    for step in range(done + 1, config.train.steps + 1):
+    out_of_time = 0.0 < config.train.max_minutes <= minutes
+    for step in range(done + 1, done + 1 if out_of_time else config.train.steps + 1):
         if step == 1 and config.train.eval_every:
             run.metrics.log(STAGE, 0, validate(session, step=0))
         metrics = train_step(session, step)
@@ -190,10 +202,9 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
 
 
 def _save(session: Session, step: int, *, minutes: float) -> None:
-    tokenizer = session.policy.tokenizer
     session.run.save_checkpoint(
         step,
-        lambda folder: write_training_state(folder, learner=session.learner, tokenizer=tokenizer),
+        lambda folder: write_training_state(folder, learner=session.learner, tokenizer=session.tokenizer),
         keep_last=session.config.train.keep_last,
         metadata={"minutes": minutes},
     )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from dpepo.config import ActorConfig, Config, SftConfig
-from dpepo.learning import Learner
+from dpepo.config import Config, SftConfig
+from dpepo.learning import Learner, supervised_config
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
@@ -52,7 +52,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
     data = DemonstrationSet(episodes, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
     if data.num_dropped:
         progress.note(f"{data.num_dropped} samples are longer than model.max_length or lack a reply, and are left out")
-    learner = Learner(model, reference=None, config=supervised_settings(config))
+    learner = Learner(model, config=supervised_config(config.sft, micro_tokens=config.actor.micro_tokens))
     done = 0
     if checkpoint is not None:
         read_learner_state(checkpoint, learner=learner)
@@ -64,7 +64,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
         samples = [data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
         lr = learning_rate(step.number, num_steps=len(plan), config=config.sft)
         metrics = learner.supervised_step(samples, lr=lr)
-        run.metrics.log(STAGE, step.number, {"epoch": step.epoch, "lr": lr, **metrics})
+        run.metrics.log(STAGE, step.number, {"sft/epoch": step.epoch, **metrics})
         progress.advance(1, loss=metrics["sft/loss"])
         if is_save_step(step.number, every=config.sft.save_every, last=len(plan)):
             run.save_checkpoint(
@@ -97,13 +97,6 @@ def learning_rate(step: int, *, num_steps: int, config: SftConfig) -> float:
     if step <= warmup:
         return config.lr * step / warmup
     return config.lr * 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / max(1, num_steps - warmup + 1)))
-
-
-def supervised_settings(config: Config) -> ActorConfig:
-    """The optimiser settings of this job, in the form that the learner takes."""
-    return config.actor.model_copy(
-        update={"lr": config.sft.lr, "weight_decay": config.sft.weight_decay, "max_grad_norm": config.sft.max_grad_norm}
-    )
 
 
 def _result(run: RunFolder, *, data: DemonstrationSet) -> SftResult:

@@ -1,0 +1,139 @@
+"""Makes the base model that ships with the demo: ``python -m dpepo.demo.base FOLDER``.
+
+A Qwen3 of 0.8 M parameters learns the form of prompts and replies, and to copy names, from the made-up problems of
+`dpepo.demo.search`. From ScienceWorld it takes nothing but the *names* of rooms and things, read off the training variations;
+it has seen no fact about them, and no held-out variation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dpepo.config import ActorConfig, ModelConfig, PromptConfig, TaskSelection
+from dpepo.demo.search import draw_problem, play_problem
+from dpepo.demo.words import build_tokenizer
+from dpepo.envs import World, load_world, select_tasks
+from dpepo.learning import Learner
+from dpepo.policies import load_hf
+from dpepo.protocol import PromptBuilder, encode_prompt
+from dpepo.types import TrainingSample
+
+TASKS = ("lifespan-longest-lived", "lifespan-shortest-lived")
+WORLD_OPTIONS = {"simplifications": "easy", "observation": "compact", "valid_actions": "none"}
+ROOMS = (
+    "art studio", "bathroom", "bedroom", "foundry", "greenhouse", "hallway", "kitchen", "living room", "outside", "workshop",
+)  # fmt: skip
+PROMPTS = PromptConfig(templates="compact")
+LEARNING_RATE, WARMUP_STEPS = 2e-3, 100
+SEED = 5
+
+
+class Progress(NamedTuple):
+    """Where the making of the base model is."""
+
+    step: int
+    loss: float  # per reply token
+    tokens_per_second: float
+
+
+def collect_names(world: World) -> list[str]:
+    """Names of things in all rooms of the training variations that the demo's tasks start from, sorted."""
+    names: set[str] = set()
+    for task in select_tasks(world, TaskSelection(names=TASKS, split="train"), seed=0):
+        env = world.make(task.id)
+        names.update(env.reset().objects)
+        names.update(env.step("teleport to outside").objects)
+        env.close()
+    env = world.make(f"{world.name}/{TASKS[0]}/0")
+    env.reset()
+    for room in ROOMS:
+        names.update(env.step(f"teleport to {room}").objects)
+    env.close()
+    return sorted(names)
+
+
+def create_model(folder: Path, *, names: Sequence[str]) -> None:
+    """Write an untrained model and its tokenizer."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    tokenizer = build_tokenizer(names, rooms=ROOMS)
+    config = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=32,
+        intermediate_size=352,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    torch.manual_seed(SEED)
+    Qwen3ForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def examples(tokenizer: object, *, names: Sequence[str], seed: int) -> Iterator[TrainingSample]:
+    """Made-up problems without end, as training samples."""
+    from transformers import PreTrainedTokenizerBase
+
+    assert isinstance(tokenizer, PreTrainedTokenizerBase)
+    prompts = PromptBuilder(PROMPTS)
+    rng = random.Random(seed)
+    while True:
+        problem = draw_problem(rng, names=names, rooms=ROOMS)
+        for view, reply in play_problem(problem, rng, rooms=ROOMS):
+            ids = (*tokenizer.encode(reply, add_special_tokens=False), int(tokenizer.eos_token_id))
+            yield TrainingSample(
+                prompt_token_ids=tuple(encode_prompt(tokenizer, prompts.build(view))),
+                token_ids=ids,
+                logprobs=(0.0,) * len(ids),
+                advantage=1.0,
+            )
+
+
+def train_base(folder: Path, *, names: Sequence[str], steps: int, batch: int) -> Iterator[Progress]:
+    """Train the model in a folder on made-up problems and write it back; yields every hundred steps."""
+    model, tokenizer = load_hf(ModelConfig(path=str(folder)))
+    learner = Learner(model, config=ActorConfig(lr=LEARNING_RATE, weight_decay=0.05, kl_coef=0.0, micro_tokens=2048))
+    stream = examples(tokenizer, names=names, seed=SEED)
+    began, num_tokens = time.monotonic(), 0
+    for step in range(1, steps + 1):
+        samples = [next(stream) for _ in range(batch)]
+        num_tokens += sum(len(sample.prompt_token_ids) + len(sample.token_ids) for sample in samples)
+        rate = 0.5 * (1.0 + math.cos(math.pi * step / steps)) * min(1.0, step / WARMUP_STEPS)
+        metrics = learner.supervised_step(samples, lr=LEARNING_RATE * rate)
+        if step % 100 == 0 or step == steps:
+            yield Progress(step, metrics["sft/loss"], num_tokens / (time.monotonic() - began))
+    model.save_pretrained(folder)
+
+
+def main() -> None:
+    """Make the base model from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the model is written; made when missing")
+    parser.add_argument("--steps", type=int, default=4500, help="optimiser steps")
+    parser.add_argument("--batch", type=int, default=16, help="samples per step")
+    args = parser.parse_args()
+    with load_world("scienceworld", WORLD_OPTIONS) as world:
+        names = collect_names(world)
+    create_model(args.folder, names=names)
+    for progress in train_base(args.folder, names=names, steps=args.steps, batch=args.batch):
+        line = f"step {progress.step}/{args.steps}  loss {progress.loss:.3f}  {progress.tokens_per_second:.0f} tokens/s\n"
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
