@@ -38,7 +38,9 @@ class MissingPackage(RequestError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, *, extra: str, needed_for: str) -> None:
-        super().__init__(f"{needed_for} needs the package {package!r}, which is not installed. Try: pip install 'dpepo[{extra}]'")
+        super().__init__(
+            f"{needed_for} needs the package {package!r}, which is not installed. Try: pip install 'dpepo[{extra}]'"
+        )
 
 
 class MissingJava(RequestError):
