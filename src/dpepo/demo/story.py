@@ -1,4 +1,4 @@
-"""What the demo's report says, in plain words, and the levels that its numbers are compared with. Reads the run, writes nothing."""
+"""What the demo's report says in plain words, and the levels its numbers are compared with. Reads the run, writes nothing."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _WINDOW = 10  # RL steps that one training point of the curve is a mean of
 
 NOTES = (
     "One agent plays several copies of the same ScienceWorld task at once: it reads what happened in all of them, thinks once, "
-    "and acts in as many as it likes. The task: go outside and focus on the animal with the longest (or the shortest) life span. "
-    "A wrong choice ends that copy. An episode succeeds when any copy does.",
-    "The model is tiny (0.8 million parameters, a vocabulary of tags, names and phrases) and was made for this demo. Its base has "
-    "seen made-up search problems only: random names in random rooms, and goals worded like these. It has learnt to copy names and "
-    "to keep the form of a reply. It has seen no fact about life spans and no held-out variation.",
-    "The teacher of the cold start is weak on purpose: it goes to the place the goal names and then picks any of the listed things "
-    "at random, axes and fountains included. Nothing it did was filtered. So what the agent knows about animals after the cold start "
-    "is nothing; what it gains afterwards comes from reinforcement learning.",
-    "All numbers below were measured in this run. Held-out variations were played for the two evaluations only; the learning curve "
-    "uses another list (dev). The policy after RL is the last checkpoint, not the best one.",
+    "and acts in as many as it likes. The task: go outside and focus on the animal with the longest (or the shortest) life "
+    "span. A wrong choice ends that copy. An episode succeeds when any copy does.",
+    "The model is tiny (0.8 million parameters, a vocabulary of tags, names and phrases) and was made for this demo. Its base "
+    "has seen made-up search problems only: random names in random rooms, and goals worded like these. It has learnt to copy "
+    "names and to keep the form of a reply. It has seen no fact about life spans and no held-out variation.",
+    "The teacher of the cold start is weak on purpose: it goes to the place the goal names and then picks any of the listed "
+    "things at random, axes and fountains included. Nothing it did was filtered. So what the agent knows about animals after "
+    "the cold start is nothing; what it gains afterwards comes from reinforcement learning.",
+    "All numbers below were measured in this run. Held-out variations were played for the two evaluations only; the learning "
+    "curve uses another list (dev). The policy after RL is the last checkpoint, not the best one.",
 )
 
 

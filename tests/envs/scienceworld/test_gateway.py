@@ -59,6 +59,15 @@ def test_close_ends_java_and_may_be_called_twice() -> None:
     assert not gateway.alive
 
 
+def test_close_does_not_wait_for_a_java_machine_that_hangs() -> None:
+    gateway = Gateway(max_heap="64m")
+    psutil.Process(gateway.pid).suspend()
+    begin = time.monotonic()
+    gateway.close()
+    assert not gateway.alive
+    assert time.monotonic() - begin < 10
+
+
 def test_a_stranger_without_the_secret_is_turned_away() -> None:
     from py4j.java_gateway import GatewayParameters, JavaGateway
     from py4j.protocol import Py4JError

@@ -152,8 +152,10 @@ class Gateway:
 
     def close(self) -> None:
         """End the Java machine; calling it again does nothing."""
+        client = self._gateway._gateway_client
+        client.is_connected = False  # else every Java object that Python drops from now on would try to connect again
         with contextlib.suppress(Exception):  # the other side may be gone already, which is what we want
-            self._gateway.shutdown(raise_exception=False)
+            client.close()  # our ends only: asking Java to shut down could wait for ever
         self._end_process()
 
     def _end_process(self) -> None:

@@ -36,7 +36,7 @@ class ScienceWorld(World):
         valid_actions: str = "templates",
         max_heap: str = "512m",
         max_simulators: int = 64,
-        max_results: int = 200_000,
+        max_results: int = 100_000,
     ) -> None:
         """Check the options; Java starts with the first environment that is reset.
 
