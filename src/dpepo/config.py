@@ -68,9 +68,13 @@ class EnvConfig(Section):
 
     world: str = Field("toy", description="Registered world, e.g. scienceworld; `dpepo envs` lists them.")
     num_envs: int = Field(4, ge=1, description="K, copies of the task per episode.")
-    options: dict[str, Any] = Field(default_factory=dict, description="Options of the world itself; docs/environments.md lists them.")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Options of the world itself; docs/environments.md lists them."
+    )
     workers: int = Field(1, ge=0, description="Worker processes that host environments; 0 plays in this process.")
-    step_timeout_s: float = Field(60.0, gt=0, description="Seconds after which a hanging step is cut off and its environments count as broken.")
+    step_timeout_s: float = Field(
+        60.0, gt=0, description="Seconds after which a hanging step is cut off and its environments count as broken."
+    )
 
 
 class TaskSelection(Section):
@@ -94,14 +98,19 @@ class PromptConfig(Section):
 
     form: Form = Field(Form.PARALLEL, description="parallel: <env_i> tags for K copies; sequential: one <action> (K = 1 only).")
     templates: str = Field("default", description="Built-in template set (default, compact) or a folder of Jinja2 files.")
-    memory: Memory = Field(Memory.COMPACT, description="compact: actions and observations by environment; window: the last turns; full: every turn with its admissible actions.")
+    memory: Memory = Field(
+        Memory.COMPACT,
+        description="compact: actions and observations by environment; window: the last turns; full: all turns in full.",
+    )
     window: int = Field(4, ge=1, description="Turns kept when memory is window.")
 
 
 class ModelConfig(Section):
     """The language model."""
 
-    path: str = Field("", description="Hugging Face folder (or hub id); 'builtin:search-base' is the base model that ships with dpepo.")
+    path: str = Field(
+        "", description="Hugging Face folder (or hub id); 'builtin:search-base' is the base model that ships with dpepo."
+    )
     dtype: str = Field("float32", pattern="^(float32|bfloat16)$", description="Weights while sampling and training.")
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto.")
     max_length: int = Field(12_288, ge=16, description="Context in tokens: prompt and reply together.")
@@ -121,15 +130,23 @@ class RolloutConfig(Section):
     """How an episode runs."""
 
     max_turns: int = Field(25, ge=1, description="T, model calls per episode.")
-    over_limit: OverLimit = Field(OverLimit.IGNORE, description="Rule in training when an environment above K is addressed; evaluation has its own.")
+    over_limit: OverLimit = Field(
+        OverLimit.IGNORE, description="Rule in training when an environment above K is addressed; evaluation has its own."
+    )
 
 
 class StepRewardConfig(Section):
     """Diverse Action Reward and Diverse State Transition Reward (eq. 3-5 of the paper)."""
 
-    scale: Scale = Field(Scale.REFERENCE, description="Which published formula: equations, reference or reference_invalid_only.")
-    transition: Transition | None = Field(None, description="State before an action; default: observation for equations, previous_action for reference.")
-    width_count: WidthCount | None = Field(None, description="Default: environments_before for equations, occurrences_incl_now for reference.")
+    scale: Scale = Field(
+        Scale.REFERENCE, description="Which published formula: equations, reference or reference_invalid_only."
+    )
+    transition: Transition | None = Field(
+        None, description="State before an action; default: observation for equations, previous_action for reference."
+    )
+    width_count: WidthCount | None = Field(
+        None, description="Default: environments_before for equations, occurrences_incl_now for reference."
+    )
     action: bool = Field(True, description="Diverse Action Reward on.")
     transitions: bool = Field(True, description="Diverse State Transition Reward on.")
     alpha: float = Field(0.8, gt=0, le=1, description="Base of repeated actions in depth.")
@@ -175,7 +192,9 @@ class TrainConfig(Section):
     """The reinforcement learning job."""
 
     steps: int = Field(125, ge=1, description="RL steps.")
-    max_minutes: float = Field(0.0, ge=0, description="Stop after this many minutes of training; 0: no limit. Steps stay the unit of resume.")
+    max_minutes: float = Field(
+        0.0, ge=0, description="Stop after this many minutes of training; 0: no limit. Steps stay the unit of resume."
+    )
     tasks_per_step: int = Field(4, ge=1, description="Tasks, hence groups, per step.")
     group_size: int = Field(8, ge=1, description="N, sibling episodes per task.")
     eval_every: int = Field(0, ge=0, description="RL steps between evaluations on tasks.eval, one episode a task; 0: none.")
@@ -186,8 +205,12 @@ class TrainConfig(Section):
 class SynthConfig(Section):
     """Cold-start demonstrations."""
 
-    teacher: str = Field("oracle", description="oracle: gold paths; random: admissible actions; or an agent class, module:Class.")
-    num_envs: tuple[Annotated[int, Field(ge=1)], ...] = Field((4,), min_length=1, description="K of the demonstrations; each task is played once per entry.")
+    teacher: str = Field(
+        "oracle", description="oracle: gold paths; random: admissible actions; or an agent class, module:Class."
+    )
+    num_envs: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        (4,), min_length=1, description="K of the demonstrations; each task is played once per entry."
+    )
     episodes_per_task: int = Field(1, ge=1, description="Demonstrations per task and entry of num_envs.")
     keep: str = Field("success", pattern="^(success|all)$", description="Which demonstrations are kept: success, or all.")
 
@@ -203,7 +226,12 @@ class SftConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
     warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps with rising learning rate; then cosine to zero.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
-    rename: float = Field(0.0, ge=0, le=1, description="Share of samples whose object names are replaced consistently by others, so that names are copied and not memorised.")
+    rename: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of samples whose object names are swapped for others, so that names are copied, not memorised.",
+    )
 
 
 class EvalConfig(Section):
@@ -212,7 +240,9 @@ class EvalConfig(Section):
     num_envs: int = Field(0, ge=0, description="K; 0: env.num_envs.")
     temperature: float = Field(0.4, ge=0, description="Sampling temperature; 0 is greedy.")
     episodes_per_task: int = Field(1, ge=1, description="Episodes per task.")
-    over_limit: OverLimit = Field(OverLimit.FAIL, description="Rule when an environment above K is addressed (the paper: fail).")
+    over_limit: OverLimit = Field(
+        OverLimit.FAIL, description="Rule when an environment above K is addressed (the paper: fail)."
+    )
     policy: str = Field("model", description="model (model.path), oracle, random, or an agent class, module:Class.")
 
 
@@ -248,6 +278,9 @@ class Config(Section):
             raise ValueError(f"prompt.form sequential needs env.num_envs 1, got {self.env.num_envs}. Try: env.num_envs=1")
         if self.sampling.max_new_tokens >= self.model.max_length:
             raise ValueError(
-                f"sampling.max_new_tokens ({self.sampling.max_new_tokens}) must be below model.max_length ({self.model.max_length})"
+                f"sampling.max_new_tokens ({self.sampling.max_new_tokens}) must be below model.max_length "
+                f"({self.model.max_length})"
             )
+        if self.step_reward.scale is Scale.REFERENCE_INVALID_ONLY and self.step_reward.invalid is None:
+            raise ValueError("step_reward.scale reference_invalid_only needs step_reward.invalid. Try: step_reward.invalid=0.5")
         return self

@@ -65,7 +65,7 @@ def build_tokenizer(names: Iterable[str], *, rooms: Iterable[str]) -> PreTrained
     longest_first = sorted(words[4:], key=lambda word: (-len(word), word))
     known = "|".join(_pattern(word) for word in longest_first)
     tokenizer.pre_tokenizer = Split(Regex(rf"{known}|\w+|[^\w\s]"), behavior="removed", invert=True)
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer,
         pad_token=PAD,
         unk_token=UNKNOWN,

@@ -54,7 +54,7 @@ def step_reward(
     transitions: bool = True,
     no_action: float = 0.5,
 ) -> StepReward:
-    """Diversity reward of one turn, with the counts behind it.
+    """Diversity reward of one turn, with the counts behind it; never NaN, also on an empty turn.
 
     Args:
         actions: Addressed environment (1..K) to its action this turn. Empty actions count as none.
@@ -76,9 +76,6 @@ def step_reward(
         transitions: Whether the Diverse State Transition Reward is on. With both off the value is 1.
         no_action: Value when no environment got an action.
 
-    Returns:
-        The reward; `value` is never NaN and never raises on an empty turn.
-
     Raises:
         ConfigError: An unknown scale, transition or width count.
         ValueError: `states` is missing or does not fit `history`.
@@ -90,10 +87,23 @@ def step_reward(
     before = default_transition(chosen) if transition is None else _member(Transition, transition, "transition")
     count = default_width_count(chosen) if width_count is None else _member(WidthCount, width_count, "width_count")
     lanes = _lanes(actions, history=history, states=states, transition=before)
+    counts = _counts(lanes, scale=chosen, count=count, free_actions=free_actions, num_invalid=num_invalid)
+    if not action and not transitions:
+        return counts
+    if not lanes:
+        return counts.model_copy(update={"value": float(no_action)})
+    parts = _parts(counts, alpha=alpha, gamma=gamma, beta=beta, omega=omega, invalid=invalid)
+    return counts.model_copy(update={"value": _combine(parts, chosen, action=action, transitions=transitions)})
+
+
+def _counts(
+    lanes: Mapping[int, _Lane], *, scale: Scale, count: WidthCount, free_actions: Collection[str], num_invalid: int | None
+) -> StepReward:
+    """The integers behind a step reward, with the value of a turn that is not charged for anything."""
     free = {action_key(text) for text in free_actions}
-    counts = StepReward(
+    return StepReward(
         value=1.0,
-        scale=chosen.value,
+        scale=scale.value,
         num_actions=len(lanes),
         c_width=_repeats(lane.action for lane in lanes.values() if lane.action not in free),
         c_depth={env_id: lane.earlier.count(lane.action) for env_id, lane in lanes.items()},
@@ -101,12 +111,6 @@ def step_reward(
         m_width=_shared(lanes, count),
         num_invalid=num_invalid,
     )
-    if not action and not transitions:
-        return counts
-    if not lanes:
-        return counts.model_copy(update={"value": float(no_action)})
-    parts = _parts(counts, alpha=alpha, gamma=gamma, beta=beta, omega=omega, invalid=invalid)
-    return counts.model_copy(update={"value": _combine(parts, chosen, action=action, transitions=transitions)})
 
 
 def default_transition(scale: Scale) -> Transition:

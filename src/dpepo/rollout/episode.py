@@ -235,7 +235,7 @@ def play_episode(
         max_turns: T, model calls at most.
         seed: Root of the episode's randomness.
         sibling: Its number inside a group; another number, other replies.
-        world: A world or a pool to play in, left open; None: the task's world with its default options, in this process.
+        world: A world or a pool to play in, left open; None: the task's own world, in this process.
         prompts: The words; None: the built-in ones for ``form``.
         sampling: How replies are drawn; None: temperature 1.
         over_limit: What happens when an environment above K is addressed.
@@ -263,17 +263,22 @@ def play_episode(
             request = EpisodeRequest(task=known_task, seed=seed, sibling=sibling)
             state = EpisodeState.begin(request, settings=settings, start=start)
             while not state.finished:
-                began = time.perf_counter()
-                asked = state.ask(prompts)
-                [completion] = policy.generate([asked], sampling=settings.sampling)
-                reply = state.read(completion)
-                actions = state.actions_to_run(completion, reply)
-                [observations] = pool.step_many([(handle, actions)]) if actions else [{}]
-                seconds = time.perf_counter() - began
-                state = state.take(asked, completion=completion, reply=reply, observations=observations, seconds=seconds)
+                state = _play_turn(state, handle=handle, policy=policy, pool=pool, prompts=prompts)
         finally:
             pool.close_many([handle])
     return state.episode()
+
+
+def _play_turn(state: EpisodeState, *, handle: int, policy: Policy, pool: EnvPool, prompts: PromptBuilder) -> EpisodeState:
+    """Ask, act, and take what came of it."""
+    began = time.perf_counter()
+    asked = state.ask(prompts)
+    [completion] = policy.generate([asked], sampling=state.settings.sampling)
+    reply = state.read(completion)
+    actions = state.actions_to_run(completion, reply)
+    [observations] = pool.step_many([(handle, actions)]) if actions else [{}]
+    seconds = time.perf_counter() - began
+    return state.take(asked, completion=completion, reply=reply, observations=observations, seconds=seconds)
 
 
 @contextmanager
