@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -159,3 +160,19 @@ def make_pool(config: EnvConfig) -> EnvPool:
         step_timeout_s=config.step_timeout_s,
         start_timeout_s=max(START_TIMEOUT_S, config.step_timeout_s),
     )
+
+
+@contextmanager
+def lent_pool(config: EnvConfig, pool: EnvPool | None) -> Iterator[EnvPool]:
+    """A pool for the length of a job: one the caller lends, left open, or else a new one.
+
+    Lending one pool to several jobs in turn keeps what its worlds have loaded and remembered.
+
+    Raises:
+        RequestError: The world or one of its options does not exist.
+    """
+    if pool is not None:
+        yield pool
+        return
+    with make_pool(config) as own:
+        yield own
