@@ -3,8 +3,7 @@ import sys
 
 import pytest
 
-from dpepo.errors import JobError
-from dpepo.learning import build_samples, demonstration_samples
+from dpepo.learning import build_samples
 from dpepo.types import (
     Completion,
     Episode,
@@ -93,27 +92,6 @@ def test_turns_without_signal_are_kept_unless_told_otherwise() -> None:
 def test_log_probabilities_that_do_not_match_the_ids_are_refused_with_the_place() -> None:
     with pytest.raises(ValueError, match="toy/a/0, sibling 0, turn 0: 1 log-probabilities for 2 token ids"):
         build_samples([_group(((_turn((3, 4), (-1.0,)),), (0.5,)))])
-
-
-def test_a_demonstration_that_does_not_fit_is_left_out_and_counted_never_cut() -> None:
-    """T03, B07."""
-    found = demonstration_samples([([1] * 200, [2]), ([1] * 60, [2] * 4), ([1] * 61, [2] * 4), ([1], [])], max_length=64)
-    assert [len(sample.prompt_token_ids) for sample in found.samples] == [60]
-    assert (found.num_too_long, found.num_empty) == (2, 1)
-
-
-def test_demonstrations_that_all_fall_away_are_a_failed_job() -> None:
-    """T03."""
-    with pytest.raises(JobError, match="1 are longer than 64 tokens, 1 have no reply"):
-        demonstration_samples([([1] * 200, [2]), ([1], [])], max_length=64)
-    assert demonstration_samples([], max_length=64).samples == []
-
-
-def test_an_end_token_equal_to_the_padding_id_is_trained_on() -> None:
-    """T02."""
-    eos = pad = 0
-    (sample,) = demonstration_samples([([5], [6, 7, eos])], max_length=8).samples
-    assert sample.token_ids == (6, 7, pad)
 
 
 def test_learning_and_algorithms_can_be_imported_without_torch() -> None:

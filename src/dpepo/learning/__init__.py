@@ -5,16 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dpepo.learning.samples import Demonstrations, build_samples, demonstration_samples
+from dpepo.learning.samples import build_samples
 
 if TYPE_CHECKING:
     from dpepo.learning.update import Learner, frozen_copy, supervised_config
 
 __all__ = [
-    "Demonstrations",
     "Learner",
     "build_samples",
-    "demonstration_samples",
     "frozen_copy",
     "supervised_config",
 ]

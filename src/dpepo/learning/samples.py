@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from dpepo.errors import JobError
 from dpepo.types import TrainingSample, TurnAdvantages
 
 
@@ -48,46 +46,3 @@ def build_samples(advantages: Sequence[TurnAdvantages], *, keep_zero: bool = Tru
                     )
                 )
     return samples
-
-
-class Demonstrations(NamedTuple):
-    """Samples for supervised learning, and what was left out."""
-
-    samples: list[TrainingSample]
-    num_too_long: int  # prompt and reply together above max_length
-    num_empty: int  # without a reply
-
-
-def demonstration_samples(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], *, max_length: int) -> Demonstrations:
-    """Samples from pairs of prompt ids and reply ids (the end token included). Nothing is ever cut.
-
-    Args:
-        pairs: Prompt ids and reply ids of each demonstrated turn.
-        max_length: Longest prompt and reply together, in tokens; longer pairs are left out and counted.
-
-    Raises:
-        JobError: There were pairs and none could be used.
-    """
-    samples: list[TrainingSample] = []
-    num_too_long = num_empty = 0
-    for prompt, reply in pairs:
-        if not reply:
-            num_empty += 1
-        elif len(prompt) + len(reply) > max_length:
-            num_too_long += 1
-        else:
-            samples.append(
-                TrainingSample(
-                    prompt_token_ids=tuple(prompt),
-                    token_ids=tuple(reply),
-                    logprobs=(0.0,) * len(reply),
-                    advantage=1.0,
-                    group=len(samples),
-                )
-            )
-    if not samples and num_too_long + num_empty:
-        raise JobError(
-            f"no demonstration can be used: {num_too_long} are longer than {max_length} tokens, {num_empty} have no reply. "
-            "Try: a larger model.max_length, or demonstrations with shorter prompts"
-        )
-    return Demonstrations(samples, num_too_long, num_empty)
