@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpepo.config import Config
-from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
+from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
+from dpepo.errors import JobError
 from dpepo.evaluation.result import EvalResult, summarise
 from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
-from dpepo.rollout import AgentPolicy, EpisodeRequest, PlaySettings, cast, load_policy, play_many, play_settings
+from dpepo.rollout import (
+    AgentPolicy,
+    EpisodeRequest,
+    PlaySettings,
+    cast,
+    load_policy,
+    lost_reason,
+    play_many,
+    play_settings,
+    sampling_note,
+)
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode, Task
@@ -18,22 +29,25 @@ STAGE = "eval"
 MODEL = "model"
 
 
-def run_eval(config: Config, *, run: RunFolder, progress: Progress) -> EvalResult:
+def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> EvalResult:
     """Evaluate ``eval.policy`` on ``tasks.eval`` and write episodes and result into the run folder.
 
     Raises:
         RequestError: A task, world, model or agent does not exist.
+        JobError: Every episode was lost to a fault of environments or policy.
     """
     with load_world(config.env.world, config.env.options) as world:
         tasks = select_tasks(world, config.tasks.eval, seed=config.seed)
     settings = play_settings(
         config, num_envs=config.eval.num_envs or None, temperature=config.eval.temperature, over_limit=config.eval.over_limit
     )
-    with make_pool(config.env) as pool:
+    with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
         players: list[tuple[Policy, list[Task]]]
         if config.eval.policy == MODEL:
-            players = [(load_policy(config.model, sampling=config.sampling), tasks)]
+            model = load_policy(config.model, sampling=config.sampling)
+            progress.note(sampling_note(model, settings.sampling))
+            players = [(model, tasks)]
         else:
             agents = cast(config.eval.policy, tasks, pool=pool, form=config.prompt.form, key="eval.policy")
             players = [(AgentPolicy(agent), chosen) for agent, chosen in agents]
@@ -43,8 +57,19 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress) -> EvalResul
             episodes += evaluate(chosen, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress)
         progress.finish()
     result = summarise(episodes)
-    run.metrics.log(STAGE, 0, {"val/success_rate": result.success_rate, "val/n": result.n, "val/lost": result.lost})
+    if result.lost and not result.n:
+        raise JobError(f"Nothing was measured: all {result.lost} episodes were lost. {lost_reason(episodes)}")
+    run.metrics.log(STAGE, 0, _metrics(result))
     return result
+
+
+def _metrics(result: EvalResult) -> dict[str, float]:
+    return {
+        "val/success_rate": result.success_rate,
+        "val/n": result.n,
+        "val/lost": result.lost,
+        "val/success_rate_played": result.success_rate_played,
+    }
 
 
 def evaluate(
@@ -76,7 +101,10 @@ def evaluate(
         All episodes of the evaluation, those of an earlier session first.
     """
     wanted = {(task.id, n): task for task in tasks for n in range(config.eval.episodes_per_task)}
-    found = [line.episode for line in run.read_episodes(stage=stage, problems=[]) if line.step == step]
+    problems: list[str] = []
+    found = [line.episode for line in run.read_episodes(stage=stage, problems=problems) if line.step == step]
+    for problem in problems:
+        progress.note(problem)
     episodes = list({(e.task.id, e.sibling): e for e in found if (e.task.id, e.sibling) in wanted}.values())
     done = {(episode.task.id, episode.sibling) for episode in episodes}
     won = sum(episode.success for episode in episodes)

@@ -18,12 +18,14 @@ class TypeResult(Record):
 
 
 class EvalResult(Record):
-    """Result of an evaluation. Episodes lost to a fault are counted in `lost` and nowhere else."""
+    """Result of an evaluation. Lost episodes count in `played`, `lost` and `success_rate_played` and nowhere else."""
 
     successes: int
+    played: int  # all episodes: n + lost
     n: int  # finished episodes
     lost: int  # episodes without an outcome, because environments or the policy broke
     success_rate: float  # successes / n, in [0, 1]; 0 when n is 0
+    success_rate_played: float  # successes / played, in [0, 1]: as if every lost episode had failed; 0 when nothing was played
     interval: tuple[float, float]  # 95 % Wilson interval of the success rate
     by_type: dict[str, TypeResult]
     pass_at: dict[
@@ -49,9 +51,11 @@ def summarise(episodes: Sequence[Episode]) -> EvalResult:
     interval = wilson_interval(successes, len(finished))
     return EvalResult(
         successes=successes,
+        played=len(episodes),
         n=len(finished),
         lost=len(episodes) - len(finished),
         success_rate=successes / len(finished) if finished else 0.0,
+        success_rate_played=successes / len(episodes) if episodes else 0.0,
         interval=(interval.low, interval.high),
         by_type={name: TypeResult(successes=won[name], n=names[name]) for name in sorted(names)},
         pass_at=_pass_at(finished),

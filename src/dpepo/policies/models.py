@@ -70,7 +70,9 @@ def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBa
             raise MissingPackage(package, extra="train", needed_for="Loading a model")
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # the package's own bars would break up the display of the job
     torch.set_num_threads(config.threads)
     device = _device(config.device)
     try:

@@ -10,9 +10,9 @@ from dpepo.rollout.episode import (
     play_episode,
     reply_seed,
 )
-from dpepo.rollout.group import group_requests, play_groups
+from dpepo.rollout.group import group_requests, lost_reason, play_groups
 from dpepo.rollout.scheduler import play_many
-from dpepo.rollout.setup import hf_policy, load_policy, play_settings
+from dpepo.rollout.setup import hf_policy, load_policy, play_settings, sampling_note
 
 __all__ = [
     "Agent",
@@ -29,9 +29,11 @@ __all__ = [
     "hf_policy",
     "latest_observations",
     "load_policy",
+    "lost_reason",
     "play_episode",
     "play_groups",
     "play_many",
     "play_settings",
     "reply_seed",
+    "sampling_note",
 ]

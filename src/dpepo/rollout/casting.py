@@ -75,7 +75,8 @@ def cast(name: str, tasks: Sequence[Task], *, pool: EnvPool, form: Form, key: st
     gold = pool.expert_many([task.id for task in tasks])
     missing = [task.id for task, actions in zip(tasks, gold, strict=True) if actions is None]
     if missing:
-        raise TaskError(f"There are no gold actions for {missing[0]} and {len(missing) - 1} other tasks. Try: {key}={RANDOM}")
+        others = f" and {len(missing) - 1} more of the {len(tasks)} tasks" if len(missing) > 1 else ""
+        raise TaskError(f"There are no gold actions for {missing[0]}{others}. Try: {key}={RANDOM}")
     return [(OracleAgent(actions or (), form=form), [task]) for task, actions in zip(tasks, gold, strict=True)]
 
 
@@ -89,6 +90,8 @@ def _load_agent(name: str, *, form: Form, key: str) -> Agent:
         )
     try:
         agent: Agent = getattr(importlib.import_module(module_name), class_name)()
-    except (ImportError, AttributeError, TypeError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ConfigError(f"{key} {name!r} cannot be made: {error}") from error
+    if not callable(getattr(agent, "reply", None)):
+        raise ConfigError(f"{key} {name!r} is no agent: it has no method reply(view, rng)")
     return agent

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dpepo.envs import EnvPool
 from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
-from dpepo.rollout.episode import EpisodeRequest, PlaySettings
+from dpepo.rollout.episode import EpisodeRequest, PlaySettings, broken_environments
 from dpepo.rollout.scheduler import play_many
 from dpepo.types import Episode, Task
 
@@ -69,6 +69,16 @@ def play_groups(
         requests, settings=settings, policy=policy, pool=pool, prompts=prompts, max_active=max_active, on_episode=on_episode
     )
     return [episodes[start : start + group_size] for start in range(0, len(episodes), group_size)]
+
+
+def lost_reason(episodes: Sequence[Episode]) -> str:
+    """A sentence on what broke most often in episodes that were lost; for messages. Empty when none was lost."""
+    reasons = Counter(
+        episode.error or next(iter(broken_environments(episode).values()), episode.stop.value)
+        for episode in episodes
+        if episode.outcome is None
+    )
+    return f"The most frequent reason: {reasons.most_common(1)[0][0]}" if reasons else ""
 
 
 def _repeat_seed(seed: int, occurrence: int) -> int:

@@ -69,6 +69,15 @@ def hf_policy(
     )
 
 
+def sampling_note(policy: HfPolicy, sampling: Sampling) -> str:
+    """The sampling settings in effect as one line, with those of the model folder that do not apply."""
+    settings = policy.settings(sampling)
+    ignored = settings.pop("ignored")
+    shown = ", ".join(f"{name} {'off' if value is None else value}" for name, value in settings.items())
+    own = ", ".join(f"{name} {value}" for name, value in ignored.items()) if isinstance(ignored, dict) else ""
+    return f"sampling: {shown}" + (f" (the model folder's own settings do not apply: {own})" if own else "")
+
+
 def load_policy(config: ModelConfig, *, sampling: SamplingConfig) -> HfPolicy:
     """Load ``model.path`` and make a policy of it.
 

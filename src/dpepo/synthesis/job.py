@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from dpepo.config import Config
-from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
+from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
 from dpepo.errors import JobError
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import AgentPolicy, EpisodeRequest, cast, play_many, play_settings
@@ -26,7 +26,7 @@ class SynthResult(Record):
     dropped: dict[str, int]  # reason to count
 
 
-def run_synth(config: Config, *, run: RunFolder, progress: Progress) -> SynthResult:
+def run_synth(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> SynthResult:
     """Record demonstrations for the tasks of ``tasks.train`` into the run folder, a file per K.
 
     A resumed job plays only the K whose file is not complete.
@@ -39,9 +39,9 @@ def run_synth(config: Config, *, run: RunFolder, progress: Progress) -> SynthRes
         tasks = select_tasks(world, config.tasks.train, seed=config.seed)
     prompts = PromptBuilder(config.prompt)
     done = {row.step for row in run.read_metrics().rows if row.stage == STAGE}
-    with make_pool(config.env) as pool:
+    with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
-        for num_envs in dict.fromkeys(config.synth.num_envs):
+        for num_envs in sorted(set(config.synth.num_envs)):  # ascending, as `rewind` moves all later files aside
             if num_envs in done:
                 continue
             run.rewind(STAGE, num_envs - 1)

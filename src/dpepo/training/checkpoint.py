@@ -7,6 +7,7 @@ measured against is not stored either; it is ``model.path`` of the run.
 from __future__ import annotations
 
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING
 
 from dpepo.config import ModelConfig
@@ -37,14 +38,15 @@ def read_learner_state(checkpoint: Checkpoint, *, learner: Learner) -> None:
     """Bring optimiser and counters back to where they were.
 
     Raises:
-        JobError: The file does not fit this model.
+        JobError: The file cannot be read, or does not fit this model.
     """
     import torch
 
     try:
-        learner.load_state_dict(torch.load(checkpoint.path / LEARNER_FILE, weights_only=True))
-    except (ValueError, KeyError, RuntimeError, OSError) as error:
-        raise JobError(f"The checkpoint {checkpoint.path} does not fit this run: {error}") from error
+        learner.load_state_dict(torch.load(checkpoint.path / LEARNER_FILE, map_location="cpu", weights_only=True))
+    except (ValueError, KeyError, TypeError, RuntimeError, OSError, EOFError, UnpicklingError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise JobError(f"The checkpoint {checkpoint.path} does not fit this run: {reason}") from error
 
 
 def find_checkpoint(run: RunFolder, *, progress: Progress) -> Checkpoint | None:

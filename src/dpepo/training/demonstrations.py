@@ -8,17 +8,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpepo.errors import TaskError
+from dpepo.errors import ConfigError, TaskError
 from dpepo.protocol import encode_prompt
 from dpepo.runs.episodes import read_episode_file
+from dpepo.runs.progress import Progress
 from dpepo.types import Episode, Message, Prompt, TrainingSample, Turn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def load_demonstrations(source: str) -> list[Episode]:
+def load_demonstrations(source: str, *, progress: Progress) -> list[Episode]:
     """Demonstrations from a run folder of ``dpepo synth``, or from one file of episodes.
+
+    Args:
+        source: The folder or the file.
+        progress: Is told of damaged lines, which are left out.
 
     Raises:
         TaskError: There is nothing to read there.
@@ -30,6 +35,8 @@ def load_demonstrations(source: str) -> list[Episode]:
     if not source or not episodes:
         found = problems[0] if problems else "it does not exist or is empty"
         raise TaskError(f"sft.demonstrations {source!r} holds no episodes ({found}). Make some: dpepo synth")
+    for problem in problems:
+        progress.note(problem)
     return episodes
 
 
@@ -49,8 +56,12 @@ class DemonstrationSet:
 
         Raises:
             TaskError: No turn is left.
+            ConfigError: The tokenizer has no end token.
         """
+        if tokenizer.eos_token_id is None:
+            raise ConfigError("the tokenizer names no end token (eos_token), so no reply could be taught to end")
         self._tokenizer = tokenizer
+        self._max_length = max_length
         self._rename = rename
         self._renamer = Renamer(episodes)
         turns = [turn for episode in episodes for turn in episode.turns if turn.completion.text]
@@ -68,11 +79,12 @@ class DemonstrationSet:
         return len(self._samples)
 
     def sample(self, index: int, *, seed: str) -> TrainingSample:
-        """One sample; `seed` decides whether and how its names are replaced."""
+        """One sample; `seed` decides whether and how its names are replaced. Longer names never push it out of the context."""
         rng = random.Random(seed)
         if rng.random() >= self._rename:
             return self._samples[index]
-        return self._encode(self._turns[index], renaming=self._renamer.draw(rng))
+        renamed = self._encode(self._turns[index], renaming=self._renamer.draw(rng))
+        return renamed if _length(renamed) <= self._max_length else self._samples[index]
 
     def _encode(self, turn: Turn, *, renaming: Mapping[str, str]) -> TrainingSample:
         def renamed(text: str) -> str:
@@ -121,12 +133,12 @@ class Renamer:
     """Replaces object names by others, consistently inside a sample, so that a model learns to copy names."""
 
     def __init__(self, episodes: Sequence[Episode]) -> None:
-        """Collect the names that observations list as objects; names that a goal mentions stay as they are."""
+        """Collect the names that observations list as objects; names that a goal or the world's guide mentions stay."""
         observations = [step.observation for e in episodes for turn in e.turns for step in turn.steps]
         observations += [episode.initial for episode in episodes]
-        goals = "\n".join({episode.goal for episode in episodes})
+        fixed = "\n".join(sorted({text for episode in episodes for text in _fixed_texts(episode)})).casefold()
         listed = {name for observation in observations for name in observation.objects}
-        self._names = sorted(name for name in listed if name not in goals)
+        self._names = sorted(name for name in listed if name.strip() and name.casefold() not in fixed)
         longest_first = sorted(self._names, key=lambda name: (-len(name), name))
         self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)") if longest_first else None
 
@@ -137,3 +149,9 @@ class Renamer:
     def apply(self, text: str, renaming: Mapping[str, str]) -> str:
         """The text with every name replaced."""
         return self._pattern.sub(lambda match: renaming[match[0]], text) if self._pattern else text
+
+
+def _fixed_texts(episode: Episode) -> list[str]:
+    """What an episode's world says about every task alike, and its goal."""
+    templates = [text for entry in episode.guide.action_templates for text in (entry.template, entry.help)]
+    return [episode.goal, episode.guide.role, *templates]

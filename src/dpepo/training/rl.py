@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING
 
 from dpepo.algorithms import Algorithm, group_metrics, load_algorithm
 from dpepo.config import Config
-from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
+from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
+from dpepo.errors import JobError
 from dpepo.learning import Learner, build_samples, frozen_copy
 from dpepo.policies import HfPolicy, load_hf
 from dpepo.protocol import PromptBuilder
 from dpepo.rewards import score_episode
-from dpepo.rollout import EpisodeRequest, hf_policy, play_groups, play_many, play_settings
+from dpepo.rollout import (
+    EpisodeRequest,
+    hf_policy,
+    lost_reason,
+    play_groups,
+    play_many,
+    play_settings,
+    sampling_note,
+)
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
@@ -29,6 +38,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 STAGE = "rl"
+PATIENCE = 5  # steps without anything to learn after which a person is told
 
 
 class TrainResult(Record):
@@ -56,12 +66,12 @@ class Session:
     run: RunFolder
 
 
-def run_train(config: Config, *, run: RunFolder, progress: Progress) -> TrainResult:
+def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> TrainResult:
     """Improve ``model.path`` on ``tasks.train``, or go on where the run folder's last checkpoint ends.
 
     Raises:
         RequestError: A task, world or model does not exist.
-        JobError: Too many steps in a row were not finite.
+        JobError: Too many steps in a row were not finite, or all episodes of a step were lost.
     """
     tasks, eval_tasks = _select(config)
     checkpoint = find_checkpoint(run, progress=progress)
@@ -77,8 +87,8 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress) -> TrainRes
     if checkpoint is not None:
         read_learner_state(checkpoint, learner=learner)
         done, minutes = checkpoint.step, float(checkpoint.metadata["minutes"])
-        run.rewind(STAGE, done)
-    with make_pool(config.env) as pool:
+    run.rewind(STAGE, done)  # also without a checkpoint: a run that was killed before the first one starts over
+    with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
         session = Session(
             config=config,
@@ -92,7 +102,15 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress) -> TrainRes
             algorithm=load_algorithm(config.algorithm),
             run=run,
         )
+        _note_settings(session, progress=progress)
         return _train(session, done=done, minutes=minutes, progress=progress)
+
+
+def _note_settings(session: Session, *, progress: Progress) -> None:
+    """Say once how replies are drawn, and what cannot teach anything."""
+    progress.note(sampling_note(session.policy, play_settings(session.config).sampling))
+    if session.config.train.group_size == 1:
+        progress.note("train.group_size is 1: nothing to compare episodes with, so nothing is learnt. Try: 8")
 
 
 def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], None] | None = None) -> dict[str, float]:
@@ -105,6 +123,9 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
 
     Returns:
         The step's metrics, by the field's names.
+
+    Raises:
+        JobError: All episodes were lost to faults, so that there is nothing to learn from.
     """
     config = session.config
     began = time.perf_counter()
@@ -122,14 +143,21 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     )
     scored = [[score_episode(episode, config.step_reward) for episode in siblings] for siblings in played]
     groups = [EpisodeGroup(task=task, siblings=tuple(siblings)) for task, siblings in zip(tasks, scored, strict=True)]
+    session.run.write_episodes(STAGE, step, [sibling for group in groups for sibling in group.siblings])
+    _check_any_left(played, step=step)
     credited = [session.algorithm.advantages(group) for group in groups]
     samples = build_samples(credited)
     played_at = time.perf_counter()
     update = session.learner.update(samples)
     session.policy.version = f"step-{step:04d}"
-    session.run.write_episodes(STAGE, step, [sibling for group in groups for sibling in group.siblings])
     timing = {"timing_s/rollout": played_at - began, "timing_s/update": time.perf_counter() - played_at}
     return {**episode_metrics(groups), **group_metrics(credited), **update, **timing}
+
+
+def _check_any_left(played: Sequence[Sequence[Episode]], *, step: int) -> None:
+    episodes = [episode for siblings in played for episode in siblings]
+    if all(episode.outcome is None for episode in episodes):
+        raise JobError(f"All {len(episodes)} episodes of step {step} were lost. {lost_reason(episodes)}")
 
 
 def pick_tasks(tasks: Sequence[Task], *, step: int, count: int, seed: int) -> list[Task]:
@@ -172,7 +200,8 @@ def validate(session: Session, *, step: int) -> dict[str, float]:
     )
     session.run.write_episodes("val", step, episodes)
     outcomes = [episode.outcome for episode in episodes if episode.outcome is not None]
-    return {"val/success_rate": fmean(outcomes) if outcomes else 0.0, "val/n": len(outcomes)}
+    rate = {"val/success_rate": fmean(outcomes)} if outcomes else {}  # no number where nothing was measured
+    return {**rate, "val/n": len(outcomes), "val/lost": len(episodes) - len(outcomes)}
 
 
 def _train(session: Session, *, done: int, minutes: float, progress: Progress) -> TrainResult:
@@ -181,6 +210,7 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
     progress.start(f"reinforcement learning, K = {config.env.num_envs}", total=config.train.steps, unit="steps")
     progress.advance(done)
     began = time.monotonic() - 60.0 * minutes
+    without_signal = 0  # steps in a row in which no group had both successes and failures
     out_of_time = 0.0 < config.train.max_minutes <= minutes
     for step in range(done + 1, done + 1 if out_of_time else config.train.steps + 1):
         if step == 1 and config.train.eval_every:
@@ -193,12 +223,23 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
             metrics |= validate(session, step=step)
         run.metrics.log(STAGE, step, metrics)
         progress.advance(1, success=metrics["episode/success_rate"])
+        without_signal = 0 if metrics["group/frac_zero_std"] < 1.0 else without_signal + 1
+        if without_signal and without_signal % PATIENCE == 0:
+            progress.note(_no_signal_note(without_signal, step=step, config=config))
         if is_save_step(step, every=config.train.save_every, last=step if last else 0):
             _save(session, step, minutes=minutes)
         if last:
             break
     progress.finish()
     return _result(run, minutes=minutes)
+
+
+def _no_signal_note(num_steps: int, *, step: int, config: Config) -> str:
+    moved = "only the KL term moved the weights" if config.actor.kl_coef > 0 else "no optimiser step was made"
+    return (
+        f"step {step}: for {num_steps} steps in a row all siblings of every group ended alike, so that nothing was learnt "
+        f"({moved}). Try: easier or harder tasks, a larger train.group_size, a higher sampling.temperature"
+    )
 
 
 def _save(session: Session, step: int, *, minutes: float) -> None:
@@ -211,11 +252,12 @@ def _save(session: Session, step: int, *, minutes: float) -> None:
 
 
 def _result(run: RunFolder, *, minutes: float) -> TrainResult:
-    rows = [row.values for row in run.read_metrics().rows if row.stage == STAGE and "episode/success_rate" in row.values]
-    rates = [float(row["episode/success_rate"] or 0.0) for row in rows[-10:]]
     latest = run.latest_checkpoint().checkpoint
+    done = 0 if latest is None else latest.step  # a killed session may have logged steps that are not in any checkpoint
+    rows = [row.values for row in run.read_metrics().rows if row.stage == STAGE and 0 < row.step <= done]
+    rates = [float(row["episode/success_rate"] or 0.0) for row in rows[-10:]]
     return TrainResult(
-        steps=len(rows),
+        steps=done,
         minutes=minutes,
         success_rate=fmean(rates) if rates else 0.0,
         checkpoint="" if latest is None else str(latest.path),

@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import torch
+
 from dpepo.config import Config, SftConfig
+from dpepo.errors import JobError
 from dpepo.learning import Learner, supervised_config
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
@@ -44,9 +47,9 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
 
     Raises:
         RequestError: There are no demonstrations, none fits the context, or the model does not exist.
-        JobError: Too many steps in a row were not finite.
+        JobError: Too many steps in a row, or all of a short job, were not finite.
     """
-    episodes = load_demonstrations(config.sft.demonstrations)
+    episodes = load_demonstrations(config.sft.demonstrations, progress=progress)
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer = load_trained(config.model, checkpoint)
     data = DemonstrationSet(episodes, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
@@ -63,6 +66,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
     for step in plan[done:]:
         samples = [data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
         lr = learning_rate(step.number, num_steps=len(plan), config=config.sft)
+        torch.manual_seed(_step_seed(config.seed, step.number))  # dropout, where a model has any, is the same after a resume
         metrics = learner.supervised_step(samples, lr=lr)
         run.metrics.log(STAGE, step.number, {"sft/epoch": step.epoch, **metrics})
         progress.advance(1, loss=metrics["sft/loss"])
@@ -99,14 +103,21 @@ def learning_rate(step: int, *, num_steps: int, config: SftConfig) -> float:
     return config.lr * 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / max(1, num_steps - warmup + 1)))
 
 
+def _step_seed(seed: int, step: int) -> int:
+    return random.Random(f"{seed}/sft/step/{step}").getrandbits(63)
+
+
 def _result(run: RunFolder, *, data: DemonstrationSet) -> SftResult:
-    losses = [float(row.values["sft/loss"] or 0.0) for row in run.read_metrics().rows if row.stage == STAGE]
+    rows = [row.values["sft/loss"] for row in run.read_metrics().rows if row.stage == STAGE]
+    losses = [float(loss) for loss in rows if loss is not None]  # None: not finite, no step was made
+    if not losses:
+        raise JobError(f"None of the {len(rows)} steps was finite, so the model is as it was. Try: a smaller sft.lr")
     tail = losses[-max(1, len(losses) // 10) :]
     latest = run.latest_checkpoint().checkpoint
     return SftResult(
         samples=len(data),
         dropped=data.num_dropped,
-        steps=len(losses),
-        loss=fmean(tail) if tail else 0.0,
+        steps=len(rows),
+        loss=fmean(tail),
         checkpoint="" if latest is None else str(latest.path),
     )

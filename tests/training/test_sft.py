@@ -1,0 +1,166 @@
+"""Supervised fine-tuning as a job: it learns, uses every sample once per epoch, and goes on exactly where it stopped."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tests.support.toy_jobs import ColdStart, Killed, KilledAt, Notes, open_run, same_weights, toy_config, write_model
+
+from dpepo.config import Config, SftConfig
+from dpepo.errors import JobError, TaskError
+from dpepo.runs.rundir import RunFolder
+from dpepo.training.demonstrations import plan_epoch
+from dpepo.training.sft import SftResult, learning_rate, plan_steps, run_sft
+
+
+def sft_config(start: ColdStart, folder: Path, *settings: str) -> Config:
+    """A job of about a dozen steps in two epochs."""
+    return toy_config(
+        folder,
+        f"model.path={start.untrained}",
+        f"sft.demonstrations={start.demonstrations}",
+        "sft.batch_tokens=1600",
+        "sft.epochs=2",
+        "sft.save_every=2",
+        *settings,
+    )
+
+
+def run_it(config: Config, progress: Notes | None = None) -> SftResult:
+    run = open_run(config, "sft")
+    try:
+        return run_sft(config, run=run, progress=progress or Notes())
+    finally:
+        run.close()
+
+
+def interrupted(config: Config, *, after: float) -> None:
+    with pytest.raises(Killed):
+        run_it(config, KilledAt(after))
+
+
+def resumed(config: Config) -> Config:
+    return config.model_copy(update={"run": config.run.model_copy(update={"resume": True})})
+
+
+def test_the_loss_falls_on_toy_demonstrations(cold_start: ColdStart) -> None:
+    rows = RunFolder.open(cold_start.run).read_metrics().rows
+    losses = [float(row.values["sft/loss"] or 0) for row in rows]
+    assert losses[0] > 4.0  # about the logarithm of the vocabulary: nothing is known
+    assert cold_start.result.loss < 0.5
+    assert [row.step for row in rows] == list(range(1, cold_start.result.steps + 1))
+    assert (cold_start.model / "config.json").is_file()
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
+def test_every_sample_is_used_once_per_epoch(batch_tokens: int) -> None:
+    lengths = [random.Random(n).randint(5, 90) for n in range(37)]
+    plan = plan_steps(lengths, config=SftConfig(epochs=3, batch_tokens=batch_tokens), seed=1)
+    assert [step.number for step in plan] == list(range(1, len(plan) + 1))
+    orders = [[index for step in plan if step.epoch == epoch for index in step.samples] for epoch in range(3)]
+    assert all(sorted(order) == list(range(37)) for order in orders)
+    assert orders[0] != orders[1] != orders[2]
+    assert plan == plan_steps(lengths, config=SftConfig(epochs=3, batch_tokens=batch_tokens), seed=1)
+
+
+def test_a_batch_stays_within_its_tokens_and_a_long_sample_is_alone() -> None:
+    lengths = [30, 200, 30, 30, 30, 200]
+    batches = plan_epoch(lengths, batch_tokens=100, rng=random.Random(3))
+    assert all(len(batch) == 1 or sum(lengths[index] for index in batch) <= 100 for batch in batches)
+
+
+def test_the_learning_rate_rises_to_its_peak_and_falls_to_almost_nothing() -> None:
+    config = SftConfig(lr=1.0, warmup=0.2)
+    rates = [learning_rate(step, num_steps=20, config=config) for step in range(1, 21)]
+    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
+    assert rates[3:] == sorted(rates[3:], reverse=True)
+    assert 0.0 < rates[-1] < 0.02
+    assert learning_rate(1, num_steps=1, config=config) == 1.0  # a job of one step learns something
+
+
+def test_a_resumed_job_ends_with_the_weights_of_one_that_never_stopped(cold_start: ColdStart, tmp_path: Path) -> None:
+    """Killed while step 5 was done but not saved: step 5 is done again."""
+    whole = run_it(sft_config(cold_start, tmp_path / "whole"))
+    config = sft_config(cold_start, tmp_path / "cut")
+    interrupted(config, after=5)
+    assert RunFolder.open(tmp_path / "cut").latest_checkpoint().checkpoint.step == 4  # type: ignore[union-attr]
+    again = run_it(resumed(config))
+    assert again.steps == whole.steps
+    assert same_weights(whole.checkpoint, again.checkpoint)
+    assert again.loss == whole.loss
+
+
+def test_dropout_does_not_make_a_resumed_job_differ(cold_start: ColdStart, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", attention_dropout=0.2)
+    settings = (f"model.path={model}", "sft.epochs=1")
+    whole = run_it(sft_config(cold_start, tmp_path / "whole", *settings))
+    torch.rand(7)  # a new process starts with other random numbers
+    config = sft_config(cold_start, tmp_path / "cut", *settings)
+    interrupted(config, after=3)
+    assert same_weights(whole.checkpoint, run_it(resumed(config)).checkpoint)
+
+
+def test_a_resume_at_the_end_of_an_epoch_goes_on_with_the_next(cold_start: ColdStart, tmp_path: Path) -> None:
+    """C01: the checkpoint falls on the last step of the first epoch; the steps of the second are done."""
+    whole = run_it(sft_config(cold_start, tmp_path / "whole"))
+    per_epoch = [row.values["sft/epoch"] for row in RunFolder.open(tmp_path / "whole").read_metrics().rows].count(0)
+    config = sft_config(cold_start, tmp_path / "cut", f"sft.save_every={per_epoch}")
+    interrupted(config, after=per_epoch + 1)
+    assert RunFolder.open(tmp_path / "cut").latest_checkpoint().checkpoint.step == per_epoch  # type: ignore[union-attr]
+    notes = Notes()
+    again = run_it(resumed(config), notes)
+    assert notes.advanced == again.steps == whole.steps > per_epoch
+    assert same_weights(whole.checkpoint, again.checkpoint)
+
+
+def test_a_finished_job_that_is_resumed_does_nothing(cold_start: ColdStart, tmp_path: Path) -> None:
+    config = sft_config(cold_start, tmp_path / "run")
+    first = run_it(config)
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "run.json"}
+    assert run_it(resumed(config)) == first
+    after = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file() and path.name != "run.json"}
+    assert before == after
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(cold_start: ColdStart, tmp_path: Path) -> None:
+    """C03: half of the newest weights is missing."""
+    whole = run_it(sft_config(cold_start, tmp_path / "whole"))
+    config = sft_config(cold_start, tmp_path / "cut")
+    interrupted(config, after=5)
+    file = tmp_path / "cut" / "checkpoints" / "step-0004" / "model" / "model.safetensors"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    notes = Notes()
+    again = run_it(resumed(config), notes)
+    assert any("step-0004" in note for note in notes.notes)
+    assert same_weights(whole.checkpoint, again.checkpoint)
+
+
+def test_the_last_step_is_saved_whatever_save_every_says(cold_start: ColdStart, tmp_path: Path) -> None:
+    """C05."""
+    result = run_it(sft_config(cold_start, tmp_path / "run", "sft.save_every=1000", "sft.epochs=1"))
+    assert result.checkpoint.endswith(f"step-{result.steps:04d}")
+
+
+def test_samples_longer_than_the_context_are_left_out_and_counted(cold_start: ColdStart, tmp_path: Path) -> None:
+    lengths_all = cold_start.result.samples
+    notes = Notes()
+    result = run_it(sft_config(cold_start, tmp_path / "run", "model.max_length=56", "sft.epochs=1"), notes)
+    assert 0 < result.dropped < lengths_all
+    assert result.samples + result.dropped == lengths_all
+    assert any(note.startswith(f"{result.dropped} samples are longer") for note in notes.notes)
+    with pytest.raises(TaskError, match=r"model\.max_length"):
+        run_it(sft_config(cold_start, tmp_path / "none", "model.max_length=41"))
+
+
+def test_a_job_in_which_no_step_was_finite_fails(cold_start: ColdStart, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model")
+    tensors = load_file(model / "model.safetensors")
+    tensors["model.norm.weight"] = torch.full_like(tensors["model.norm.weight"], float("nan"))
+    save_file(tensors, model / "model.safetensors", metadata={"format": "pt"})
+    settings = (f"model.path={model}", "sft.epochs=1", "sft.batch_tokens=100000")
+    with pytest.raises(JobError, match=r"sft\.lr"):
+        run_it(sft_config(cold_start, tmp_path / "run", *settings))
