@@ -6,10 +6,11 @@ checking files is `dpepo.recipes`; this module only says what exists. Importing 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Section(BaseModel):
@@ -91,6 +92,12 @@ class TasksConfig(Section):
 
     train: TaskSelection = TaskSelection(split="train")
     eval: TaskSelection = TaskSelection(split="dev")
+
+    @field_validator("eval", mode="before")
+    @classmethod
+    def _eval_is_dev(cls, value: object) -> object:
+        """Naming tasks to evaluate on must not silently change the list they come from to that of training."""
+        return {"split": "dev", **value} if isinstance(value, Mapping) else value
 
 
 class PromptConfig(Section):

@@ -97,7 +97,8 @@ class Clumsy:
         if rng.random() < 0.3:
             return "I do not know"
         seen = view.turns[-1][0].observation if view.turns and view.turns[-1] else view.initial
-        action = next((a for a in seen.admissible_actions if a.startswith("take")), seen.admissible_actions[1])
+        takes = [action for action in seen.admissible_actions if action.startswith("take")]
+        action = [*takes, *seen.admissible_actions[1:], "look"][0]
         return f"<think>so</think><parallel><env_1>{action}</env_1></parallel>"
 
 

@@ -125,12 +125,12 @@ def test_longer_names_never_push_a_sample_out_of_the_context(
 def test_names_in_goals_and_in_the_words_of_a_world_stay(episodes: list[Episode]) -> None:
     episode = episodes[0]
     guide = episode.guide.model_copy(update={"role": "You are an agent in a lab."})
-    seen = Observation(text="", objects=("agent", "dove egg", "egg", "axe", "wooden axe", "Dove", ""))
+    seen = Observation(text="", objects=("agent", "dove egg", "egg", "axe", "wooden axe", "Dove", "vet", ""))
     renamer = Renamer(
-        [episode.model_copy(update={"goal": "Focus on the dove egg.", "guide": guide, "initial": seen, "turns": ()})]
+        [episode.model_copy(update={"goal": "Focus on the dove egg, velvet.", "guide": guide, "initial": seen, "turns": ()})]
     )
     renaming = renamer.draw(random.Random(0))
-    assert sorted(renaming) == ["axe", "wooden axe"]
+    assert sorted(renaming) == ["axe", "vet", "wooden axe"]
     swapped = {"axe": "wooden axe", "wooden axe": "axe"}
     assert renamer.apply("axe , wooden axe , axes , egg", swapped) == "wooden axe , axe , axes , egg"
 

@@ -138,9 +138,8 @@ class Renamer:
         observations += [episode.initial for episode in episodes]
         fixed = "\n".join(sorted({text for episode in episodes for text in _fixed_texts(episode)})).casefold()
         listed = {name for observation in observations for name in observation.objects}
-        self._names = sorted(name for name in listed if name.strip() and name.casefold() not in fixed)
-        longest_first = sorted(self._names, key=lambda name: (-len(name), name))
-        self._pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)") if longest_first else None
+        self._names = sorted(name for name in listed if name.strip() and not _any_of([name.casefold()]).search(fixed))
+        self._pattern = _any_of(self._names) if self._names else None
 
     def draw(self, rng: random.Random) -> dict[str, str]:
         """A random one-to-one replacement of all names."""
@@ -155,3 +154,9 @@ def _fixed_texts(episode: Episode) -> list[str]:
     """What an episode's world says about every task alike, and its goal."""
     templates = [text for entry in episode.guide.action_templates for text in (entry.template, entry.help)]
     return [episode.goal, episode.guide.role, *templates]
+
+
+def _any_of(names: Sequence[str]) -> re.Pattern[str]:
+    """A pattern of whole words that finds any of the names, the longest where several fit."""
+    longest_first = sorted(names, key=lambda name: (-len(name), name))
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")

@@ -1,0 +1,73 @@
+"""What an evaluation says about its episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from dpepo.evaluation import summarise
+from dpepo.policies import ScriptedPolicy
+from dpepo.rollout import play_episode
+from dpepo.types import Episode, StopReason
+
+WIN = ["<think>a</think><parallel><env_1>open case</env_1></parallel>"]
+
+
+def episode(task: str, *, success: bool, sibling: int = 0, stop: StopReason = StopReason.MAX_TURNS) -> Episode:
+    """One real turn of play, made a win or not by its last observation."""
+    played = play_episode(task, policy=ScriptedPolicy(WIN), num_envs=2, max_turns=1, sibling=sibling)
+    [turn] = played.turns
+    [step] = turn.steps
+    seen = step.observation.model_copy(update={"success": success, "ended": success})
+    changed = turn.model_copy(update={"steps": (step.model_copy(update={"observation": seen}),)})
+    return played.model_copy(update={"turns": (changed,), "stop": StopReason.SUCCESS if success else stop})
+
+
+def test_both_denominators_are_there_and_lost_episodes_are_counted_apart() -> None:
+    """V10: four episodes, two won, one not, one lost to a crash: 2 of 4 = 0.50 and 2 of 3 stand beside each other."""
+    result = summarise(
+        [
+            episode("toy/room/0", success=True),
+            episode("toy/room/1", success=True),
+            episode("toy/room/2", success=False),
+            episode("toy/room/3", success=False, stop=StopReason.ENV_FAILED),
+        ]
+    )
+    assert (result.successes, result.played, result.n, result.lost) == (2, 4, 3, 1)
+    assert result.success_rate == pytest.approx(2 / 3)
+    assert result.success_rate_played == 0.5
+    assert result.interval[0] < 2 / 3 < result.interval[1]
+
+
+def test_turn_limit_full_context_and_dead_ends_are_failures_not_losses() -> None:
+    stops = [StopReason.MAX_TURNS, StopReason.CONTEXT_FULL, StopReason.ALL_ENDED, StopReason.OVER_LIMIT]
+    result = summarise([episode("toy/room/0", success=False, stop=stop) for stop in stops])
+    assert (result.n, result.lost, result.success_rate) == (4, 0, 0.0)
+    assert summarise([episode("toy/room/0", success=False, stop=StopReason.POLICY_FAILED)]).lost == 1
+
+
+def test_types_are_counted_by_task_name() -> None:
+    result = summarise([episode(task, success=task == "toy/house/1") for task in ("toy/room/0", "toy/house/0", "toy/house/1")])
+    assert {name: (row.successes, row.n) for name, row in result.by_type.items()} == {"house": (1, 2), "room": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [([[True, False]], {1: 0.5, 2: 1.0}), ([[True, False], [False, False]], {1: 0.25, 2: 0.5}), ([[True], [False]], {1: 0.5})],
+)
+def test_pass_at_k_is_a_mean_over_tasks(outcomes: Sequence[Sequence[bool]], expected: dict[int, float]) -> None:
+    episodes = [
+        episode(f"toy/room/{task}", success=won, sibling=n) for task, row in enumerate(outcomes) for n, won in enumerate(row)
+    ]
+    assert summarise(episodes).pass_at == pytest.approx(expected)
+
+
+def test_nothing_played_says_nothing() -> None:
+    result = summarise([])
+    assert (result.n, result.success_rate, result.interval, result.pass_at) == (0, 0.0, (0.0, 1.0), {})
+
+
+def test_means_are_over_the_episodes_that_finished() -> None:
+    result = summarise([episode("toy/room/0", success=True), episode("toy/room/1", success=False, stop=StopReason.ENV_FAILED)])
+    assert (result.turns, result.actions_per_turn, result.reply_tokens) == (1.0, 1.0, 0.0)
