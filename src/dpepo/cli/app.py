@@ -119,7 +119,7 @@ def demo(
 ) -> None:
     """Teach a small model, from cold start to report, in ten minutes."""
     with guarded(debug=debug):
-        check_packages(("torch", "transformers", "matplotlib"), extra="demo", needed_for="dpepo demo")
+        check_packages(("torch", "transformers"), extra="demo", needed_for="dpepo demo")
         check_world("scienceworld")
         progress = make_progress()
         try:
