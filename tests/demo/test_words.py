@@ -60,6 +60,6 @@ def test_everything_made_up_problems_say_is_known_and_reads_back(tokenizer: Any)
 def test_a_saved_tokenizer_is_the_same_when_it_is_loaded(tokenizer: Any, tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path)
     text = "turn 2 <env_1> did teleport to outside | at outside : axe , dove egg </env_1> goal : Focus on the dove egg"
-    loaded: Any = AutoTokenizer.from_pretrained(tmp_path)  # type: ignore[no-untyped-call]
+    loaded: Any = AutoTokenizer.from_pretrained(tmp_path)
     assert loaded.encode(text) == tokenizer.encode(text)
     assert loaded.chat_template == tokenizer.chat_template

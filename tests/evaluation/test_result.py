@@ -54,9 +54,16 @@ def test_types_are_counted_by_task_name() -> None:
 
 @pytest.mark.parametrize(
     ("outcomes", "expected"),
-    [([[True, False]], {1: 0.5, 2: 1.0}), ([[True, False], [False, False]], {1: 0.25, 2: 0.5}), ([[True], [False]], {1: 0.5})],
+    [
+        ([[True, False]], {1: 0.5, 2: 1.0}),
+        ([[True, False], [False, False]], {1: 0.25, 2: 0.5}),
+        ([[True], [False]], {1: 0.5}),
+        ([[True, True], [False]], {1: 0.5, 2: 1.0}),
+    ],
 )
-def test_pass_at_k_is_a_mean_over_tasks(outcomes: Sequence[Sequence[bool]], expected: dict[int, float]) -> None:
+def test_pass_at_k_is_a_mean_over_tasks_with_enough_episodes(
+    outcomes: Sequence[Sequence[bool]], expected: dict[int, float]
+) -> None:
     episodes = [
         episode(f"toy/room/{task}", success=won, sibling=n) for task, row in enumerate(outcomes) for n, won in enumerate(row)
     ]

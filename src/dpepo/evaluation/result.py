@@ -28,9 +28,7 @@ class EvalResult(Record):
     success_rate_played: float  # successes / played, in [0, 1]: as if every lost episode had failed; 0 when nothing was played
     interval: tuple[float, float]  # 95 % Wilson interval of the success rate
     by_type: dict[str, TypeResult]
-    pass_at: dict[
-        int, float
-    ]  # k to chance that one of k episodes of a task succeeds, mean over tasks; k up to episodes per task
+    pass_at: dict[int, float]  # k to chance that one of k episodes of a task succeeds, mean over tasks with k finished episodes
     turns: float  # mean per episode
     actions_per_turn: float  # over all turns
     reply_tokens: float  # mean per turn; 0 for policies without tokens
@@ -67,11 +65,11 @@ def summarise(episodes: Sequence[Episode]) -> EvalResult:
 
 
 def _pass_at(finished: Sequence[Episode]) -> dict[int, float]:
-    """pass@k over tasks that have at least k finished episodes; every task has, unless some were lost."""
+    """pass@k over the tasks that have at least k finished episodes; every task has, unless some were lost."""
     tries = Counter(episode.task.id for episode in finished)
     won = Counter(episode.task.id for episode in finished if episode.success)
-    most = min(tries.values(), default=0)
-    return {k: fmean(pass_at_k(n, won[task], k) for task, n in tries.items()) for k in range(1, most + 1)}
+    most = max(tries.values(), default=0)
+    return {k: fmean(pass_at_k(n, won[task], k) for task, n in tries.items() if n >= k) for k in range(1, most + 1)}
 
 
 def _mean(values: Sequence[float]) -> float:

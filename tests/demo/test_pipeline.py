@@ -1,0 +1,93 @@
+"""The demo's stages one after the other, on the toy world with an untrained model: the same code, in seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.toy_jobs import ONE_TASK, Killed, KilledAt, Notes, same_weights, toy_config, write_model
+
+from dpepo.demo.pipeline import RECIPE, DemoResult, format_table, run_demo
+from dpepo.errors import RunFolderError
+from dpepo.recipes import config_yaml, load_config
+from dpepo.runs.rundir import RunFolder
+from dpepo.runs.summary import ResultRow, read_summary
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """The toy world's settings for a demo of one task and two RL steps."""
+    model = write_model(tmp_path / "model")
+    small = ("tasks.eval.limit=1", "synth.num_envs=[1,2]", "train.steps=2", "train.save_every=1", "sampling.max_new_tokens=12")
+    config = toy_config(tmp_path / "unused", *ONE_TASK, *small, f"model.path={model}", "train.tasks_per_step=1")
+    path = tmp_path / "recipe.yaml"
+    path.write_text(config_yaml(config), encoding="utf-8")
+    return path
+
+
+def demo(out: Path, recipe: Path, progress: Notes, *, resume: bool = False) -> DemoResult:
+    return run_demo(out, seed=3, resume=resume, progress=progress, recipe=recipe)
+
+
+def test_the_demo_goes_through_all_stages_and_ends_with_a_report(tmp_path: Path, recipe: Path) -> None:
+    notes = Notes()
+    result = demo(tmp_path / "demo", recipe, notes)
+    told = [stage.split(":")[0].split(",")[0] for stage in notes.stages]
+    firsts = list(dict.fromkeys(told))
+    assert firsts == [
+        "demonstrations",
+        "supervised fine-tuning",
+        "evaluate after cold start",
+        "reinforcement learning",
+        "evaluate after RL",
+    ]
+    assert Path(result.report).is_file()
+    summary = read_summary(tmp_path / "demo")
+    assert summary == result.summary
+    assert {row.label for row in summary.table} == {"after cold start", "after RL"}
+    assert "after RL" in str(result) and "Next:" in str(result)
+    stages = {row.stage for row in summary.table}
+    lines = list(RunFolder.open(tmp_path / "demo").read_episodes(problems=[]))
+    assert stages <= {line.stage for line in lines}
+    assert {line.episode.task.split for line in lines if line.stage in ("synth", "rl")} == {"train"}  # test is never trained on
+    for row in summary.table:
+        if row.tries == 1:
+            assert row.n == sum(line.stage == row.stage for line in lines)
+
+
+@pytest.mark.slow
+def test_an_interrupted_demo_goes_on_to_the_same_numbers(tmp_path: Path, recipe: Path) -> None:
+    progress = Notes()
+    whole = demo(tmp_path / "whole", recipe, progress)
+    for share in (0.2, 0.5, 0.8):
+        out = tmp_path / f"cut-{share}"
+        with pytest.raises(Killed):
+            demo(out, recipe, KilledAt(share * progress.advanced))
+        again = demo(out, recipe, Notes(), resume=True)
+        assert again.summary.table == whole.summary.table
+        last = Path("checkpoints") / "rl" / "step-0002"
+        assert same_weights(out / last, tmp_path / "whole" / last)
+
+
+def test_a_folder_that_holds_a_demo_is_refused_with_the_option_that_goes_on(tmp_path: Path, recipe: Path) -> None:
+    RunFolder.create(tmp_path / "demo", config=load_config(recipe), job="demo").close()
+    with pytest.raises(RunFolderError, match="--resume"):
+        demo(tmp_path / "demo", recipe, Notes())
+
+
+def test_the_recipe_that_ships_trains_and_tests_on_different_variations() -> None:
+    config = load_config(RECIPE)
+    assert (config.tasks.train.split, config.tasks.eval.split) == ("train", "dev")
+    assert config.tasks.train.names == config.tasks.eval.names
+
+
+def test_the_table_has_a_column_per_policy_and_names_lost_episodes() -> None:
+    def row(label: str, successes: int, **changes: object) -> ResultRow:
+        common = {"split": "test", "num_envs": 4, "temperature": 0.0, "n": 10}
+        return ResultRow.model_validate({**common, "label": label, "successes": successes, **changes})
+
+    table = format_table((row("before", 2), row("before", 1, num_envs=1), row("after", 9, lost=3)))
+    assert table[0].split()[-2:] == ["before", "after"]
+    assert len(table) == 3 and len({line.find("before") for line in table[:1]}) == 1
+    assert "0.200" in table[1] and "0.900" in table[1] and "n=10, 3 lost" in table[1]
+    assert "K = 1" in table[2] and table[2].rstrip().endswith("n=10")
