@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dpepo.config import Config
 from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
@@ -28,6 +28,8 @@ from dpepo.types import Episode, Task
 STAGE = "eval"
 MODEL = "model"
 
+EpisodeKey = tuple[str, int]  # task id and number of the episode among those of its task
+
 
 def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> EvalResult:
     """Evaluate ``eval.policy`` on ``tasks.eval`` and write episodes and result into the run folder.
@@ -52,9 +54,12 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
             agents = cast(config.eval.policy, tasks, pool=pool, form=config.prompt.form, key="eval.policy")
             players = [(AgentPolicy(agent), chosen) for agent, chosen in agents]
         progress.start(f"evaluate, K = {settings.num_envs}", total=len(tasks) * config.eval.episodes_per_task, unit="episodes")
+        found = _recorded(run, stage=STAGE, step=0, progress=progress)  # once: an oracle is a player of its own for every task
         episodes = []
         for policy, chosen in players:
-            episodes += evaluate(chosen, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress)
+            episodes += evaluate(
+                chosen, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress, found=found
+            )
         progress.finish()
     result = summarise(episodes)
     if result.lost and not result.n:
@@ -83,6 +88,7 @@ def evaluate(
     progress: Progress,
     stage: str = STAGE,
     step: int = 0,
+    found: Mapping[EpisodeKey, Episode] | None = None,
 ) -> list[Episode]:
     """Play the episodes of an evaluation that the run folder does not hold yet, writing each as it finishes.
 
@@ -96,17 +102,15 @@ def evaluate(
         progress: A started stage; advanced by one per episode, those read back included.
         stage: Name of the evaluation in the run folder.
         step: Training step of the policy.
+        found: Episodes of an earlier session; None reads them from the run folder.
 
     Returns:
         All episodes of the evaluation, those of an earlier session first.
     """
     wanted = {(task.id, n): task for task in tasks for n in range(config.eval.episodes_per_task)}
-    problems: list[str] = []
-    found = [line.episode for line in run.read_episodes(stage=stage, problems=problems) if line.step == step]
-    for problem in problems:
-        progress.note(problem)
-    episodes = list({(e.task.id, e.sibling): e for e in found if (e.task.id, e.sibling) in wanted}.values())
-    done = {(episode.task.id, episode.sibling) for episode in episodes}
+    if found is None:
+        found = _recorded(run, stage=stage, step=step, progress=progress)
+    episodes = [found[key] for key in wanted if key in found]
     won = sum(episode.success for episode in episodes)
     if episodes:
         progress.advance(len(episodes), success=won / len(episodes))
@@ -118,11 +122,8 @@ def evaluate(
         won += episode.success
         progress.advance(1, success=won / len(episodes))
 
-    todo = [
-        EpisodeRequest(task=task, seed=config.seed, sibling=n) for (name, n), task in wanted.items() if (name, n) not in done
-    ]
     play_many(
-        todo,
+        [EpisodeRequest(task=task, seed=config.seed, sibling=key[1]) for key, task in wanted.items() if key not in found],
         settings=settings,
         policy=policy,
         pool=pool,
@@ -131,3 +132,12 @@ def evaluate(
         on_episode=keep,
     )
     return episodes
+
+
+def _recorded(run: RunFolder, *, stage: str, step: int, progress: Progress) -> dict[EpisodeKey, Episode]:
+    """Episodes of this evaluation that an earlier session has written; damaged lines are named and left out."""
+    problems: list[str] = []
+    lines = [line for line in run.read_episodes(stage=stage, problems=problems) if line.step == step]
+    for problem in problems:
+        progress.note(problem)
+    return {(line.episode.task.id, line.episode.sibling): line.episode for line in lines}
