@@ -12,8 +12,9 @@ from tests.support.toy_jobs import ColdStart, Killed, KilledAt, Notes, open_run,
 
 from dpepo.config import Config, SftConfig
 from dpepo.errors import JobError, TaskError
+from dpepo.policies import load_hf
 from dpepo.runs.rundir import RunFolder
-from dpepo.training.demonstrations import plan_epoch
+from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations, plan_epoch
 from dpepo.training.sft import SftResult, learning_rate, plan_steps, run_sft
 
 
@@ -146,14 +147,18 @@ def test_the_last_step_is_saved_whatever_save_every_says(cold_start: ColdStart, 
 
 
 def test_samples_longer_than_the_context_are_left_out_and_counted(cold_start: ColdStart, tmp_path: Path) -> None:
-    lengths_all = cold_start.result.samples
+    everything = sft_config(cold_start, tmp_path / "unused")
+    episodes = load_demonstrations(everything.sft.demonstrations, progress=Notes())
+    lengths = DemonstrationSet(episodes, tokenizer=load_hf(everything.model)[1], max_length=1000).lengths
+    middle = sorted(lengths)[len(lengths) // 2]
     notes = Notes()
-    result = run_it(sft_config(cold_start, tmp_path / "run", "model.max_length=56", "sft.epochs=1"), notes)
-    assert 0 < result.dropped < lengths_all
-    assert result.samples + result.dropped == lengths_all
+    short = ("sft.epochs=1", "sampling.max_new_tokens=4")
+    result = run_it(sft_config(cold_start, tmp_path / "run", f"model.max_length={middle}", *short), notes)
+    assert result.dropped == sum(length > middle for length in lengths) > 0
+    assert result.samples == len(lengths) - result.dropped > 0
     assert any(note.startswith(f"{result.dropped} samples are longer") for note in notes.notes)
     with pytest.raises(TaskError, match=r"model\.max_length"):
-        run_it(sft_config(cold_start, tmp_path / "none", "model.max_length=41"))
+        run_it(sft_config(cold_start, tmp_path / "none", "model.max_length=16", *short))
 
 
 def test_a_job_in_which_no_step_was_finite_fails(cold_start: ColdStart, tmp_path: Path) -> None:
