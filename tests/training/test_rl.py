@@ -83,7 +83,7 @@ def test_success_rises_and_kl_starts_at_nothing(cold_start: ColdStart, tmp_path:
     assert abs(number(rows[0], "actor/ppo_kl")) < 1e-5
     assert number(rows[-1], "actor/kl_loss") > 1e-4
     rates = [number(row, "episode/success_rate") for row in rows]
-    assert fmean(rates[-3:]) >= fmean(rates[:2]) + 0.25, rates
+    assert fmean(rates[-4:]) >= fmean(rates[:3]) + 0.15, rates  # 0.31 to 0.59 when this was written
     assert result.steps == 10
     assert result.success_rate == pytest.approx(fmean(rates))
     assert result.checkpoint.endswith("step-0010")
