@@ -78,6 +78,23 @@ def test_a_setting_can_refer_to_another(tmp_path: Path) -> None:
     assert config.eval.num_envs == 3
 
 
+def test_a_setting_can_refer_to_one_that_nobody_set() -> None:
+    assert load_config(None, ["run.dir=runs/k${env.num_envs}-seed${seed}"]).run.dir == "runs/k4-seed0"
+    assert load_config(None, ["eval.num_envs=${env.num_envs}"]).eval.num_envs == Config().env.num_envs
+
+
+def test_a_value_that_still_has_to_be_set_is_not_taken_from_the_defaults(tmp_path: Path) -> None:
+    path = recipe(tmp_path, "seed: 1\nenv: {num_envs: '???'}\n")
+    with pytest.raises(ConfigError, match=r"env\.num_envs cannot be worked out: .*line 2"):
+        load_config(path)
+    assert load_config(path, ["env.num_envs=2"]).env.num_envs == 2
+
+
+def test_the_setting_to_try_can_be_copied_as_it_stands() -> None:
+    with pytest.raises(ConfigError, match=r"Try: step_reward\.invalid=0\.5$"):
+        load_config(None, ["step_reward.scale=reference_invalid_only"])
+
+
 # What is refused
 
 

@@ -195,10 +195,15 @@ def _example_of(section: str) -> str:
 
 
 def _resolve(parts: Sequence[dict[Any, Any]], places: Mapping[str, str], problems: list[str]) -> dict[str, Any]:
-    """Merge, then replace interpolations such as ``${env.num_envs}`` by their values."""
+    """Merge, then replace references such as ``${env.num_envs}`` by their values, given or default."""
     try:
         merged = OmegaConf.merge({}, *parts)
-        container = OmegaConf.to_container(merged, resolve=True, throw_on_missing=True)
+        written = OmegaConf.to_container(merged)
+        for key, value in _leaves(written if isinstance(written, dict) else {}, ""):
+            if value == "???":  # laid over the defaults it would silently give way to them
+                problems.append(f"{key} cannot be worked out: ??? stands for a value still to be given{_at(key, places)}.")
+        whole = OmegaConf.merge(Config().model_dump(mode="json"), merged)
+        container = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
     except (OmegaConfBaseException, RecursionError, ValueError, TypeError) as error:
         key = str(getattr(error, "full_key", None) or "")
         about = f"{key} cannot be worked out" if key else "The settings cannot be put together"
@@ -226,7 +231,7 @@ def _is_infinite(value: Any) -> bool:
         return False
 
 
-def _leaves(values: Mapping[str, Any], prefix: str) -> list[tuple[str, Any]]:
+def _leaves(values: Mapping[Any, Any], prefix: str) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, value in values.items():
         field = known_keys().get(f"{prefix}{name}")
@@ -249,7 +254,8 @@ def _problem(details: ErrorDetails, places: Mapping[str, str]) -> str:
     while key and key not in known_keys():  # positions inside a list, branches of a union
         key = key.rpartition(".")[0]
     if not key:
-        return details["msg"].removeprefix("Value error, ").rstrip(".") + "."
+        text = details["msg"].removeprefix("Value error, ").rstrip(".")
+        return text if "Try: " in text else f"{text}."  # what is to be tried can be copied to the end of the line
     wanted = _wanted(details, key)
     example = default_of(key)
     if details["type"] == "tuple_type":

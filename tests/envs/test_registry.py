@@ -62,9 +62,18 @@ def test_an_unknown_option_is_refused_with_the_nearest_name(option: str, nearest
 def test_a_world_whose_module_lacks_a_package_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needy_world.py").write_text("import a_package_nobody_has\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="a_package_nobody_has"):
+    with pytest.raises(ConfigError, match=r"'needy_world'.*ModuleNotFoundError: No module named 'a_package_nobody_has'"):
         load_world("needy_world:World")
-    assert world_status("needy_world:World").detail == "ModuleNotFoundError: No module named 'a_package_nobody_has'"
+    assert "a_package_nobody_has" in world_status("needy_world:World").detail
+
+
+@pytest.mark.parametrize("name", [":", ":World", "..up:World", "failing_world:World", "unreadable_world:World"])
+def test_a_world_that_cannot_be_imported_is_a_wrong_request(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_world.py").write_text("1 / 0\n")
+    (tmp_path / "unreadable_world.py").write_text("def (\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="Cannot import"):
+        load_world(name)
 
 
 def test_a_world_of_ones_own_is_loaded_by_its_path(guess_world: str) -> None:

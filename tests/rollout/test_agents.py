@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from dpepo.config import Form
+from dpepo.errors import JobError
 from dpepo.protocol import parse_reply
 from dpepo.rollout import AgentPolicy, RandomAgent, latest_observations
 from dpepo.types import ActionTemplate, EpisodeView, Message, Observation, Prompt, Request, Sampling, Step, WorldGuide
@@ -68,3 +70,25 @@ def test_an_agent_is_a_policy_whose_randomness_is_the_requests_seed(seed: int) -
     assert first == second
     assert first.token_ids == ()
     assert policy.version == "RandomAgent"
+
+
+class Broken:
+    """An agent whose reply is whatever it was given, or an error."""
+
+    def __init__(self, reply: Any) -> None:
+        self._reply = reply
+
+    def reply(self, view: EpisodeView, rng: random.Random) -> str:
+        if isinstance(self._reply, Exception):
+            raise self._reply
+        return self._reply  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [(KeyError("plan"), "The agent Broken failed: KeyError: 'plan'"), (5, "The agent Broken must reply with text, got 5")],
+)
+def test_an_agent_that_fails_is_named_as_the_cause(reply: Any, message: str) -> None:
+    request = Request(prompt=Prompt(messages=(Message(role="user", content=""),)), view=view(), seed=0)
+    with pytest.raises(JobError, match=message):
+        AgentPolicy(Broken(reply)).generate([request], sampling=Sampling())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,13 @@ def test_an_agent_that_cannot_be_made_is_refused_before_anything_starts(name: st
     with pytest.raises(ConfigError, match=part) as caught:
         check_agent(name, key="eval.policy")
     assert str(caught.value).startswith("eval.policy")
+
+
+def test_an_agent_whose_module_fails_is_a_wrong_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "failing_agent.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"eval\.policy 'failing_agent:A' cannot be made: ZeroDivisionError"):
+        check_agent("failing_agent:A", key="eval.policy")
 
 
 def test_agents_that_exist_pass_the_check() -> None:

@@ -83,6 +83,28 @@ def test_a_folder_with_somebodys_files_is_refused_and_nothing_is_added(tmp_path:
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_somebodys_recipe_in_the_folder_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("seed: 7  # my own\n")
+    with pytest.raises(RunFolderError, match=r"not empty \(it holds config\.yaml\)"):
+        start(tmp_path)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("config.yaml", "seed: 7  # my own\n")]
+
+
+def test_somebodys_lock_file_is_not_removed(tmp_path: Path) -> None:
+    for name in (".lock", "thesis.tex"):
+        (tmp_path / name).write_text("words")
+    with pytest.raises(RunFolderError, match="thesis"):
+        start(tmp_path)
+    assert (tmp_path / ".lock").read_text() == "words"
+
+
+def test_a_run_in_a_linked_folder_that_wrote_nothing_can_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "r").symlink_to("disk")
+    assert start(tmp_path / "r").discard_unused()
+    assert list((tmp_path / "r").iterdir()) == []
+
+
 @pytest.mark.parametrize("where", ["file/below", "file", "x" * 300, "nul\0byte"])
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("")
@@ -115,6 +137,7 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
 
 
 def test_a_crash_before_the_run_was_recorded_does_not_block_its_folder(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("")
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     (tmp_path / ".run.json.123.tmp").write_text("{")
     assert len(start(tmp_path).sessions) == 1

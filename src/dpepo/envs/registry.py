@@ -152,10 +152,10 @@ def _world_class(name: str) -> type[World]:
     module_name, _, class_name = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise  # the module exists, something that it imports does not
-        raise TaskError(f"Cannot import {module_name!r} for the world {name!r}; is its folder on PYTHONPATH?") from error
+    except Exception as error:  # a foreign module may fail in any way
+        if isinstance(error, ModuleNotFoundError) and error.name and f"{module_name}.".startswith(f"{error.name}."):
+            raise TaskError(f"Cannot import {module_name!r} for the world {name!r}; is its folder on PYTHONPATH?") from error
+        raise ConfigError(f"Cannot import {module_name!r} for the world {name!r}: {type(error).__name__}: {error}") from error
     kind = getattr(module, class_name, None)
     if not (isinstance(kind, type) and issubclass(kind, World)):
         raise ConfigError(f"{path!r} is not a subclass of dpepo.envs.World")

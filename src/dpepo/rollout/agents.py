@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from dpepo.config import Form
+from dpepo.errors import JobError
 from dpepo.policies import Policy
 from dpepo.protocol.reply import format_reply
 from dpepo.types import Completion, EpisodeView, FinishReason, Observation, Request, Sampling
@@ -31,11 +32,21 @@ class AgentPolicy(Policy):
         self.version = type(agent).__name__
 
     def generate(self, requests: Sequence[Request], *, sampling: Sampling) -> list[Completion]:
-        """Answer every request with the agent; ``sampling`` has no effect."""
-        return [
-            Completion(text=self._agent.reply(request.view, random.Random(request.seed)), finish=FinishReason.STOP)
-            for request in requests
-        ]
+        """Answer every request with the agent; ``sampling`` has no effect.
+
+        Raises:
+            JobError: The agent failed, or its reply is no text.
+        """
+        return [Completion(text=self._reply(request), finish=FinishReason.STOP) for request in requests]
+
+    def _reply(self, request: Request) -> str:
+        try:
+            reply = self._agent.reply(request.view, random.Random(request.seed))
+        except Exception as error:  # an agent of somebody's own may fail in any way
+            raise JobError(f"The agent {self.version} failed: {type(error).__name__}: {error}") from error
+        if not isinstance(reply, str):
+            raise JobError(f"The agent {self.version} must reply with text, got {reply!r:.80}")
+        return reply
 
 
 class RandomAgent:

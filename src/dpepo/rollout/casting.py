@@ -90,8 +90,8 @@ def _load_agent(name: str, *, form: Form, key: str) -> Agent:
         )
     try:
         agent: Agent = getattr(importlib.import_module(module_name), class_name)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f"{key} {name!r} cannot be made: {error}") from error
+    except Exception as error:  # a foreign module may fail in any way
+        raise ConfigError(f"{key} {name!r} cannot be made: {type(error).__name__}: {error}") from error
     if not callable(getattr(agent, "reply", None)):
         raise ConfigError(f"{key} {name!r} is no agent: it has no method reply(view, rng)")
     return agent

@@ -16,6 +16,7 @@ import platform
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata as packages
 from pathlib import Path
@@ -74,6 +75,7 @@ class RunFolder:
         Raises:
             RunFolderError: The folder cannot be written, holds another run or foreign files, or is in use. Nothing is changed.
         """
+        begun = _begun(path)
         lock = _locked(path)
         try:
             changed: dict[str, Any] = {}
@@ -81,7 +83,7 @@ class RunFolder:
             if (path / RUN_FILE).exists():
                 sessions, changed = _check_same_run(path, config=config, job=job)
             else:
-                _check_empty(path)
+                _check_empty(path, begun=begun)
             session = {**_session(), "changed": changed, **(metadata or {})}
             if not sessions:
                 write_atomic(path / CONFIG_FILE, config_yaml(config))
@@ -90,7 +92,7 @@ class RunFolder:
             os.close(lock)
             raise RunFolderError(f"Cannot write the run folder {path}: {error.strerror or error}. Try: run.dir=...") from None
         except BaseException:
-            if not (path / RUN_FILE).exists():
+            if not begun and not (path / RUN_FILE).exists():
                 (path / LOCK_FILE).unlink(missing_ok=True)  # leave nothing in somebody else's folder
             os.close(lock)
             raise
@@ -136,7 +138,8 @@ class RunFolder:
             return False
         for name in (RUN_FILE, CONFIG_FILE, LOCK_FILE):
             (self.path / name).unlink(missing_ok=True)
-        self.path.rmdir()
+        with suppress(OSError):  # a link or a mount point stays, empty
+            self.path.rmdir()
         self.close()
         return True
 
@@ -207,9 +210,17 @@ def _locked(path: Path) -> int:
     return lock
 
 
-def _check_empty(path: Path) -> None:
-    # A crash before run.json was written leaves these; they hold no work.
-    harmless = {LOCK_FILE, CONFIG_FILE}
+def _begun(path: Path) -> bool:
+    """Whether a lock file lies in a folder already, so that files beside it may be those of a run that hardly began."""
+    try:
+        return (path / LOCK_FILE).exists()
+    except (OSError, ValueError):  # no path at all; taking the lock will say why
+        return False
+
+
+def _check_empty(path: Path, *, begun: bool) -> None:
+    # A crash before run.json was written leaves these; they hold no work. Without the lock config.yaml is somebody's own.
+    harmless = {LOCK_FILE, CONFIG_FILE} if begun else {LOCK_FILE}
     foreign = sorted(p.name for p in path.iterdir() if p.name not in harmless and not p.name.endswith(".tmp"))
     if foreign:
         raise RunFolderError(
