@@ -145,6 +145,25 @@ def test_counts_below_one_or_of_another_type_are_refused(key: str, value: str) -
 
 
 @pytest.mark.parametrize(
+    "key",
+    [
+        "env.num_envs",
+        "env.step_timeout_s",
+        "eval.episodes_per_task",
+        "eval.num_envs",
+        "model.threads",
+        "sft.epochs",
+        "synth.episodes_per_task",
+        "train.group_size",
+        "train.tasks_per_step",
+    ],
+)
+def test_counts_that_no_machine_could_hold_are_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key} must be at most [0-9]+, got 1000000000000"):
+        load_config(None, [f"{key}=1000000000000"])
+
+
+@pytest.mark.parametrize(
     ("override", "part"),
     [
         ("rollout.over_limit=of", "fail or ignore, got of"),

@@ -12,6 +12,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+MAX_ENVS = 999_999
+"""Largest K, and the largest environment id that the parser accepts."""
+
+MANY = 999_999
+"""Most of anything that a job lists in memory before it begins; beyond it a number is a slip of the finger."""
+
 
 class Section(BaseModel):
     """Base of all sections: immutable, unknown keys refused, defaults checked like values."""
@@ -68,13 +74,13 @@ class EnvConfig(Section):
     """The world and its copies."""
 
     world: str = Field("toy", description="Registered world, e.g. scienceworld; `dpepo envs` lists them.")
-    num_envs: int = Field(4, ge=1, description="K, copies of the task per episode.")
+    num_envs: int = Field(4, ge=1, le=MAX_ENVS, description="K, copies of the task per episode.")
     options: dict[str, Any] = Field(
         default_factory=dict, description="Options of the world itself; docs/environments.md lists them."
     )
     workers: int = Field(1, ge=0, description="Worker processes that host environments; 0 plays in this process.")
     step_timeout_s: float = Field(
-        60.0, gt=0, description="Seconds after which a hanging step is cut off and its environments count as broken."
+        60.0, gt=0, le=MANY, description="Seconds after which a hanging step is cut off and its environments count as broken."
     )
 
 
@@ -121,7 +127,7 @@ class ModelConfig(Section):
     dtype: str = Field("float32", pattern="^(float32|bfloat16)$", description="Weights while sampling and training.")
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto.")
     max_length: int = Field(12_288, ge=16, description="Context in tokens: prompt and reply together.")
-    threads: int = Field(1, ge=1, description="CPU threads of torch.")
+    threads: int = Field(1, ge=1, le=1024, description="CPU threads of torch.")
 
 
 class SamplingConfig(Section):
@@ -202,8 +208,8 @@ class TrainConfig(Section):
     max_minutes: float = Field(
         0.0, ge=0, description="Stop after this many minutes of training; 0: no limit. Steps stay the unit of resume."
     )
-    tasks_per_step: int = Field(4, ge=1, description="Tasks, hence groups, per step.")
-    group_size: int = Field(8, ge=1, description="N, sibling episodes per task.")
+    tasks_per_step: int = Field(4, ge=1, le=MANY, description="Tasks, hence groups, per step.")
+    group_size: int = Field(8, ge=1, le=MANY, description="N, sibling episodes per task.")
     eval_every: int = Field(0, ge=0, description="RL steps between evaluations on tasks.eval, one episode a task; 0: none.")
     save_every: int = Field(25, ge=1, description="Steps between checkpoints; the last step is always saved.")
     keep_last: int = Field(2, ge=1, description="Checkpoints kept.")
@@ -215,10 +221,10 @@ class SynthConfig(Section):
     teacher: str = Field(
         "oracle", description="oracle: gold paths; random: admissible actions; or an agent class, module:Class."
     )
-    num_envs: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+    num_envs: tuple[Annotated[int, Field(ge=1, le=MAX_ENVS)], ...] = Field(
         (4,), min_length=1, description="K of the demonstrations; each task is played once per entry."
     )
-    episodes_per_task: int = Field(1, ge=1, description="Demonstrations per task and entry of num_envs.")
+    episodes_per_task: int = Field(1, ge=1, le=MANY, description="Demonstrations per task and entry of num_envs.")
     keep: str = Field("success", pattern="^(success|all)$", description="Which demonstrations are kept: success, or all.")
 
 
@@ -227,7 +233,7 @@ class SftConfig(Section):
 
     demonstrations: str = Field("", description="Run folder of `dpepo synth`, or a JSONL file of episodes.")
     lr: float = Field(5e-6, gt=0, description="Peak learning rate of AdamW.")
-    epochs: int = Field(1, ge=1, description="Passes over the demonstrations.")
+    epochs: int = Field(1, ge=1, le=MANY, description="Passes over the demonstrations.")
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
     save_every: int = Field(1000, ge=1, description="Optimiser steps between checkpoints; the last step is always saved.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
@@ -244,9 +250,9 @@ class SftConfig(Section):
 class EvalConfig(Section):
     """Evaluation."""
 
-    num_envs: int = Field(0, ge=0, description="K; 0: env.num_envs.")
+    num_envs: int = Field(0, ge=0, le=MAX_ENVS, description="K; 0: env.num_envs.")
     temperature: float = Field(0.4, ge=0, description="Sampling temperature; 0 is greedy.")
-    episodes_per_task: int = Field(1, ge=1, description="Episodes per task.")
+    episodes_per_task: int = Field(1, ge=1, le=MANY, description="Episodes per task.")
     over_limit: OverLimit = Field(
         OverLimit.FAIL, description="Rule when an environment above K is addressed (the paper: fail)."
     )

@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,19 @@ def test_a_builtin_model_is_a_folder_of_the_package() -> None:
 def test_a_wrong_path_is_a_wrong_request(path: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         load_hf(ModelConfig(path=path))
+
+
+def test_a_name_that_is_neither_folder_nor_known_to_the_hub_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def unreachable(self: Any, name: str, **options: Any) -> None:
+        asked.append(name)
+        raise ConnectionError("Name or service not known")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", unreachable)
+    with pytest.raises(ConfigError, match=r"no folder 'runs/nothing', and no such model.*Name or service not known"):
+        load_hf(ModelConfig(path="runs/nothing"))
+    assert asked == ["runs/nothing"]
 
 
 def test_a_folder_without_a_model_is_a_wrong_request(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_lines_that_hold_no_episode_are_reported_and_left_out(tmp_path: Path, ch
 
 
 def test_other_files_and_a_missing_folder_hold_no_episodes(tmp_path: Path) -> None:
+    (tmp_path / "rl-0001.jsonl").mkdir()
     (tmp_path / "notes.jsonl").write_text("hello\n")
     assert list(read_episodes(tmp_path, problems=[])) == []
     assert list(read_episodes(tmp_path / "none", problems=[])) == []

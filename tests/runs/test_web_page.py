@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from pathlib import Path
 
 import pytest
 from tests.support.sample_episodes import HOSTILE
 
-from dpepo.runs.web_page import json_for_script, packed, render_page, web_file
+from dpepo.errors import RunFolderError
+from dpepo.runs.web_page import json_for_script, packed, render_page, web_file, write_page
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -51,3 +53,12 @@ def test_our_scripts_never_parse_markup(name: str) -> None:
         "</script",
     ):
         assert way_in not in script
+
+
+def test_a_page_replaces_an_older_page_and_no_other_file(tmp_path: Path) -> None:
+    for text in ("<!doctype html>one", "<!doctype html>two"):
+        assert write_page(text, tmp_path / "a.html").read_text() == text
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(RunFolderError, match="exists and is no page"):
+        write_page("<!doctype html>", tmp_path / "run.json")
+    assert (tmp_path / "run.json").read_text() == "{}"

@@ -68,22 +68,41 @@ def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBa
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingPackage(package, extra="train", needed_for="Loading a model")
+    _check_hub(folder)
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
-    logging.disable_progress_bar()  # the package's own bars would break up the display of the job
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the package's own bars would break up the display of the job
     torch.set_num_threads(config.threads)
     device = _device(config.device)
     try:
         tokenizer = _load_tokenizer(folder)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, config.dtype))
     except (OSError, ValueError, ImportError) as error:  # what transformers raises for missing, unknown and cut-off files
-        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ConfigError(f"model.path: could not load {config.path!r}: {first_line}") from error
+        raise ConfigError(f"model.path: could not load {config.path!r}: {_first_line(error)}") from error
     torch.nn.Module.to(model, device)  # the module moves in place; transformers' own `to` only adds checks for quantised models
     model.train(False)
     return model, tokenizer
+
+
+def _check_hub(name: str) -> None:
+    """Ask the hub once for a model that is neither a folder nor cached: the loader asks for a minute where nothing answers."""
+    if Path(name).is_dir():
+        return
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    try:
+        if not isinstance(try_to_load_from_cache(name, "config.json"), str):
+            HfApi().model_info(name, timeout=10)
+    except Exception as error:  # of the hub's client or of the network library below it
+        raise ConfigError(
+            f"model.path: there is no folder {name!r}, and no such model could be found on the hub: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _load_tokenizer(folder: str) -> PreTrainedTokenizerBase:

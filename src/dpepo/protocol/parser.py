@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dpepo.actions import normalize_action, replace_surrogates
-from dpepo.config import Form
+from dpepo.config import MAX_ENVS, Form
 from dpepo.types import ParsedReply, ReplyProblem
 
-MAX_ENV_ID = 999_999
+MAX_ENV_ID = MAX_ENVS
 """Largest environment id that is accepted where the number of environments is unlimited."""
 
 # Possessive quantifiers never give back what they took, and [^<>] stops at the next tag: every character is looked at once.

@@ -92,7 +92,9 @@ def read_episodes(folder: Path, *, stage: str | None = None, problems: list[str]
         stage: Only this stage; None reads all.
         problems: Receives a sentence for every line that is cut off or damaged; such lines are left out.
     """
-    files = [(name, path) for path in folder.glob("*.jsonl") if (name := parse_file_name(path.name)) is not None]
+    files = [
+        (name, path) for path in folder.glob("*.jsonl") if (name := parse_file_name(path.name)) is not None and path.is_file()
+    ]
     for name, path in sorted(files):
         if stage not in (None, name.stage):
             continue

@@ -86,14 +86,22 @@ def render_page(template: str, *, styles: tuple[str, ...], scripts: tuple[str, .
 
 
 def write_page(page: str, path: Path) -> Path:
-    """Write a page, whole or not at all, and return its path.
+    """Write a page, whole or not at all, and return its path. An older page is replaced, any other file is not.
 
     Raises:
-        RunFolderError: the place cannot be written.
+        RunFolderError: the place cannot be written, or holds something else.
     """
     try:
+        if path.is_file() and not _is_page(path):
+            raise RunFolderError(f"{path} exists and is no page, so it is left as it is. Choose another file.")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, page)
     except OSError as error:
         raise RunFolderError(f"{path} cannot be written: {error.strerror or error}") from None
     return path
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(256)
+    return not head or b"<!doctype html" in head.lower()
