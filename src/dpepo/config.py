@@ -122,7 +122,8 @@ class ModelConfig(Section):
     """The language model."""
 
     path: str = Field(
-        "", description="Hugging Face folder (or hub id); 'builtin:search-base' is the base model that ships with dpepo."
+        "",
+        description="Hugging Face folder or hub id, a run or checkpoint of dpepo, or builtin:search-base, which ships with it.",
     )
     dtype: str = Field("float32", pattern="^(float32|bfloat16)$", description="Weights while sampling and training.")
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto.")

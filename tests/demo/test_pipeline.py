@@ -45,7 +45,8 @@ def test_the_demo_goes_through_all_stages_and_ends_with_a_report(tmp_path: Path,
     summary = read_summary(tmp_path / "demo")
     assert summary == result.summary
     assert {row.label for row in summary.table} == {"after cold start", "after RL"}
-    assert "after RL" in str(result) and "Next:" in str(result)
+    text = result.as_text(command=".venv/bin/dpepo")
+    assert "after RL" in text and "  .venv/bin/dpepo view " in text
     stages = {row.stage for row in summary.table}
     lines = list(RunFolder.open(tmp_path / "demo").read_episodes(problems=[]))
     assert stages <= {line.stage for line in lines}

@@ -49,6 +49,13 @@ def test_a_folder_without_a_model_is_a_wrong_request(tmp_path: Path) -> None:
         load_hf(ModelConfig(path=str(tmp_path)))
 
 
+@pytest.mark.parametrize("inside", ["", "model", "latest/model", "checkpoints/latest/model"])
+def test_a_run_or_a_checkpoint_stands_for_its_newest_model(tmp_path: Path, inside: str) -> None:
+    (tmp_path / inside).mkdir(parents=True, exist_ok=True)
+    (tmp_path / inside / "config.json").write_text("{}")
+    assert Path(model_folder(str(tmp_path))) == tmp_path / inside
+
+
 def test_a_damaged_model_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
     with pytest.raises(ConfigError, match=f"could not load '{tmp_path}'"):

@@ -12,7 +12,7 @@ import typer
 
 from dpepo import __version__
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
-from dpepo.cli.jobs import load_job, read_request, run_job
+from dpepo.cli.jobs import load_job, own_command, read_request, run_job
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
 from dpepo.envs import load_world, world_names, world_status
@@ -127,12 +127,12 @@ def demo(
                 result = load_job("dpepo.demo.pipeline:run_demo")(out, seed=seed, resume=resume, progress=progress)
         except KeyboardInterrupt:
             progress.finish()
-            again = f"dpepo demo --out {out} --seed {seed} --resume"
+            again = f"{own_command()} demo --out {out} --seed {seed} --resume"
             typer.echo(f"Interrupted. What is done is in {out}. Go on with: {again}", err=True)
             raise typer.Exit(INTERRUPTED) from None
         finally:
             progress.finish()
-        typer.echo(str(result))
+        typer.echo(result.as_text(command=own_command()))
 
 
 @app.command()

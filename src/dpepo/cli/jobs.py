@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,7 +77,7 @@ def run_job(job: str, items: Sequence[str], *, resume: bool) -> None:
     run.finish(_plain(result))
     if result is not None:
         typer.echo(str(result))
-    typer.echo(f"Run folder: {run.path}\nRead its episodes: dpepo view {shlex.quote(str(run.path))}")
+    typer.echo(f"Run folder: {run.path}\nRead its episodes: {own_command()} view {shlex.quote(str(run.path))}")
 
 
 def load_job(path: str) -> Callable[..., Any]:
@@ -84,8 +87,15 @@ def load_job(path: str) -> Callable[..., Any]:
     return job
 
 
+def own_command() -> str:
+    """How this program is started here, for commands that a person can copy: not every shell finds ``dpepo``."""
+    if shutil.which("dpepo") is not None or Path(sys.argv[0]).name != "dpepo":
+        return "dpepo"
+    return shlex.quote(os.path.relpath(sys.argv[0]))
+
+
 def _again(job: str, items: Sequence[str]) -> str:
-    return shlex.join(["dpepo", job, *items, "--resume"])
+    return f"{own_command()} {shlex.join([job, *items, '--resume'])}"
 
 
 def _plain(result: Any) -> Mapping[str, Any]:

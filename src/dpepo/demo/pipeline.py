@@ -20,18 +20,22 @@ RECIPE = Path(__file__).with_name("lifespan.yaml")
 
 
 class DemoResult(Record):
-    """What the demo brought; as text, the before/after table and what to do next."""
+    """What the demo brought."""
 
     report: str  # the page to open
     summary: Summary
     minutes: float  # of this session
 
-    def __str__(self) -> str:
-        """The table, and the commands to try."""
+    def as_text(self, *, command: str = "dpepo") -> str:
+        """The table, the levels to compare with, and what to try next.
+
+        Args:
+            command: How a person starts this program here.
+        """
         lines = ["", *format_table(self.summary.table), ""]
         lines += [f"{level.label}: {level.value:.2f}" for level in self.summary.references]
         lines += ["", f"Done in {self.minutes:.1f} minutes. Read the report: {self.report}", "Next:"]
-        return "\n".join([*lines, *(f"  {command}" for command in self.summary.commands)])
+        return "\n".join([*lines, *(f"  {command}{line.removeprefix('dpepo')}" for line in self.summary.commands)])
 
 
 def run_demo(out: Path, *, seed: int, resume: bool, progress: Progress, recipe: Path = RECIPE) -> DemoResult:

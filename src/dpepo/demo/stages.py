@@ -79,8 +79,7 @@ def stage_name(label: str, cell: Cell) -> str:
 
 
 def _with_model(config: Config, checkpoint: str) -> Config:
-    model = config.model.model_copy(update={"path": str(Path(checkpoint) / "model")})
-    return config.model_copy(update={"model": model})
+    return config.model_copy(update={"model": config.model.model_copy(update={"path": checkpoint})})
 
 
 def _evaluate(config: Config, *, label: str, run: RunFolder, progress: Progress, pool: EnvPool) -> list[ResultRow]:

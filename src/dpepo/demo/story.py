@@ -32,7 +32,7 @@ NOTES = (
 
 def tell(run: RunFolder, *, rows: Sequence[ResultRow], config: Config, rl: TrainResult, minutes: float) -> Summary:
     """The summary of a finished demo."""
-    checkpoint = f"{rl.checkpoint}/model"
+    settings, trained = f"{run.path}/config.yaml", f"model.path={run.path}/checkpoints/rl"
     return Summary(
         title="dpepo demo: exploring copies of a task in parallel",
         subtitle="ScienceWorld, lifespan-longest-lived and lifespan-shortest-lived; cold start, then DPEPO with K = 4",
@@ -52,8 +52,8 @@ def tell(run: RunFolder, *, rows: Sequence[ResultRow], config: Config, rl: Train
         ),
         commands=(
             f"dpepo view {run.path}",
-            f"dpepo eval recipes/scienceworld/lifespan.yaml model.path={checkpoint} run.dir=runs/greedy eval.temperature=0",
-            f"dpepo train recipes/scienceworld/lifespan.yaml model.path={checkpoint} run.dir=runs/more train.steps=50 seed=7",
+            f"dpepo eval {settings} {trained} run.dir=runs/greedy eval.temperature=0",
+            f"dpepo train {settings} {trained} run.dir=runs/more train.steps=50 seed=7",
         ),
     )
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _BUILTIN = "builtin:"
+# Where a folder keeps its model: a Hugging Face folder, a checkpoint, the checkpoints of a job, a run.
+_MODEL_INSIDE = ("", "model", "latest/model", "checkpoints/latest/model")
 _GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # names of one class, new and old
 
 #: Models that ship with dpepo: name to (package, folder).
@@ -25,7 +27,7 @@ BUILTIN_MODELS = {"search-base": ("dpepo.demo", "search_base")}
 
 
 def model_folder(path: str) -> str:
-    """Resolve `model.path`: a built-in name becomes its folder, anything else stays as it is.
+    """Resolve `model.path`: a built-in name becomes its folder, a run or a checkpoint its newest model; else it stays as it is.
 
     Cheap, so that a job can check its request before it starts.
 
@@ -41,8 +43,14 @@ def model_folder(path: str) -> str:
             raise ConfigError(f"model.path: no built-in model {name!r}. {did_you_mean(name, BUILTIN_MODELS)}")
         package, folder = BUILTIN_MODELS[name]
         return str(resources.files(package) / folder)
-    if Path(path).is_dir() and not (Path(path) / "config.json").is_file():
-        raise ConfigError(f"model.path: the folder {path} holds no config.json, so it is not a Hugging Face model folder")
+    if Path(path).is_dir():
+        found = [inside for inside in _MODEL_INSIDE if (Path(path) / inside / "config.json").is_file()]
+        if not found:
+            raise ConfigError(
+                f"model.path: the folder {path} holds no config.json, so it is not a Hugging Face model folder, nor a run or "
+                "checkpoint that holds one"
+            )
+        return str(Path(path) / found[0])
     if path.startswith(("/", "./", "../", "~")) and not Path(path).exists():
         raise ConfigError(f"model.path: there is no folder {path}")
     return path
