@@ -9,7 +9,7 @@ import pytest
 
 from dpepo.envs.scienceworld.memo import Memo, Node, ReplayMismatch, TaskKey
 from dpepo.envs.scienceworld.observe import Observer
-from dpepo.envs.scienceworld.simulators import Machine, SimulatorError
+from dpepo.envs.scienceworld.simulators import AMBIGUOUS, Machine, SimulatorError
 from dpepo.errors import JobError
 
 LONGEST = TaskKey(name="lifespan-longest-lived", variation=3)
@@ -65,6 +65,26 @@ def test_another_action_from_the_same_place_is_reached_by_replay(memo: Memo) -> 
     won = walk(memo, LONGEST, "teleport to outside", "focus on parrot egg")
     assert won.observation.success
     assert (memo.counts.loads, memo.counts.replayed) == (2, 1)
+
+
+def test_what_follows_an_input_that_was_not_understood_is_shared_with_what_follows_without_it(memo: Memo) -> None:
+    plain = walk(memo, LONGEST, "teleport to outside")
+    lost = walk(memo, LONGEST, "teleport to outside", "focus on sundae", "dance")
+    assert not lost.observation.valid
+    assert lost.origin is plain
+    misses = memo.counts.misses
+    assert walk(memo, LONGEST, "teleport to outside", "dance", "focus on sundae").origin is plain
+    assert memo.counts.misses == misses
+    assert (memo.counts.loads, memo.counts.replayed) == (1, 0)
+
+
+def test_after_a_question_nothing_is_taken_for_unchanged(memo: Memo) -> None:
+    """E11: the input after a question answers it or is lost, so that the question is over in any case."""
+    paint = TaskKey(name="chemistry-mix-paint-secondary-color", variation=0)
+    question = walk(memo, paint, "teleport to art studio", "pick up wood cup")
+    assert question.observation.text.startswith(AMBIGUOUS)
+    after = memo.step(question, "nonsense")
+    assert after.origin is after
 
 
 def test_few_simulators_answer_like_many(machine: Machine) -> None:

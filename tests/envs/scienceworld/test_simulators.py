@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpepo.envs.scienceworld.simulators import Machine, SimulatorError, StepResult
+from dpepo.envs.scienceworld.simulators import AMBIGUOUS, NOT_UNDERSTOOD, Machine, SimulatorError, StepResult
 from dpepo.envs.scienceworld.tasks import NUM_VARIATIONS
 
 SAMPLE = [  # bees and pollen draw at random while they run; two copies of one task; a task loaded alone and one loaded in full
@@ -85,6 +85,37 @@ def test_all_thirty_tasks_interleaved_equal_isolated_ones_and_the_plain_package(
     rng = random.Random(half)
     tasks = [(name, rng.randrange(number), "easy" if half else "") for name, number in NUM_VARIATIONS.items()]
     assert_exact(machine, plain_package, tasks, steps=25)
+
+
+def assert_unknown_input_changes_nothing(machine: Machine, tasks: Sequence[tuple[str, int, str]], *, steps: int) -> None:
+    """Two simulators do the same random actions; one of them hears nonsense in between."""
+    rng = random.Random(steps)
+    for task in tasks:
+        plain, disturbed = machine.open(), machine.open()
+        for simulator in (plain, disturbed):
+            machine.load(simulator, *task)
+        question = False
+        for _ in range(steps):
+            for nonsense in [] if question else rng.sample(["focus on sundae", "dance", "move stone to sky", "zzz"], k=2):
+                assert machine.step(disturbed, nonsense).text == NOT_UNDERSTOOD
+            action = rng.choice([*machine.valid_actions(plain), "wait1"])
+            result = machine.step(plain, action)
+            assert machine.step(disturbed, action) == result, (task, action)
+            assert machine.look(disturbed) == machine.look(plain), (task, action)
+            assert machine.objects(disturbed) == machine.objects(plain), (task, action)
+            question = result.text.startswith(AMBIGUOUS)
+
+
+def test_input_that_is_not_understood_leaves_the_simulator_exactly_as_it_was(machine: Machine) -> None:
+    assert_unknown_input_changes_nothing(machine, SAMPLE, steps=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simplifications", ["", "easy"])
+def test_input_that_is_not_understood_changes_nothing_in_all_thirty_tasks(machine: Machine, simplifications: str) -> None:
+    rng = random.Random(len(simplifications))
+    tasks = [(name, rng.randrange(number), simplifications) for name, number in NUM_VARIATIONS.items()]
+    assert_unknown_input_changes_nothing(machine, tasks, steps=12)
 
 
 def test_loading_again_gives_the_same_start_whatever_was_done_before(machine: Machine) -> None:

@@ -3,7 +3,8 @@
 What an action does is a function of (task, simplifications, actions so far), see `simulators`. So the copies of a task, the
 siblings of a group and later episodes share one tree per task: a known action is a dictionary look-up, an unknown one needs a
 simulator that stands at that point. One that stands there or earlier on the path goes on from there; otherwise one is loaded
-and replays the path, and every replayed answer must equal the remembered one.
+and replays the path, and every replayed answer must equal the remembered one. An input that the simulator does not understand
+leaves it exactly as it was (proven in the tests), so that what follows such an input is shared with what follows without it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from threading import RLock
 from typing import TypeVar
 
 from dpepo.envs.scienceworld.gateway import JavaDied
-from dpepo.envs.scienceworld.simulators import Machine, Simulator, SimulatorError, StepResult
+from dpepo.envs.scienceworld.simulators import AMBIGUOUS, NOT_UNDERSTOOD, Machine, Simulator, SimulatorError, StepResult
 from dpepo.errors import JobError
 from dpepo.types import Observation
 
@@ -39,10 +40,20 @@ class TaskKey:
 class Node:
     """A point in an episode: the state after the actions on the path from the root."""
 
-    __slots__ = ("action", "checksum", "children", "observation", "parent", "simulator", "tree")
+    __slots__ = ("action", "checksum", "children", "observation", "origin", "parent", "simulator", "tree")
 
-    def __init__(self, tree: Tree, *, parent: Node | None, action: str, observation: Observation, checksum: int) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        parent: Node | None,
+        action: str,
+        observation: Observation,
+        checksum: int,
+        unchanged: bool = False,
+    ) -> None:
         self.tree = tree
+        self.origin: Node = parent.origin if unchanged and parent is not None else self  # the point that the world is at
         self.parent = parent
         self.action = action
         self.observation = observation
@@ -132,6 +143,7 @@ class Memo:
             SimulatorError: the simulator failed on this action.
             JavaDied: the Java machine died, and died again after a restart.
         """
+        node = node.origin
         known = node.children.get(action)
         if known is not None:
             self.counts.hits += 1
@@ -213,11 +225,19 @@ class Memo:
         except SimulatorError:
             self._free.append(simulator)  # its state is unknown; loading puts everything right
             raise
-        child = Node(node.tree, parent=node, action=action, observation=observation, checksum=_checksum(result))
+        unchanged = result.text == NOT_UNDERSTOOD and not node.observation.text.startswith(AMBIGUOUS)
+        child = Node(
+            node.tree,
+            parent=node,
+            action=action,
+            observation=observation,
+            checksum=_checksum(result),
+            unchanged=unchanged,
+        )
         if observation.ended:
             self._free.append(simulator)
         else:
-            self._park(simulator, child)
+            self._park(simulator, child.origin)
         return child
 
     def _bring_to(self, node: Node) -> Simulator:

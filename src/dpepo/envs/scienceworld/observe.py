@@ -6,14 +6,13 @@ import re
 
 from dpepo.envs.scienceworld.compact import UNKNOWN, compact_look, room_name, visible_things
 from dpepo.envs.scienceworld.guide import templates
-from dpepo.envs.scienceworld.simulators import Machine, Simulator, StepResult
+from dpepo.envs.scienceworld.simulators import AMBIGUOUS, NOT_UNDERSTOOD, Machine, Simulator, StepResult
 from dpepo.types import Observation
 
 OBSERVATIONS = ("full", "compact")
 VALID_ACTIONS = ("templates", "list", "none")
 SUCCESS_SCORE = 100
-_NOT_UNDERSTOOD = ("No known action matches that input.", "Unknown action")
-_AMBIGUOUS = "Ambiguous request:"
+_INVALID = (NOT_UNDERSTOOD, "Unknown action")  # the second after a question was not answered
 _CHOICE = re.compile(r"^(\d+):\t", re.MULTILINE)
 
 
@@ -32,10 +31,10 @@ class Observer:
         Success is a score of 100 and nothing else: neither "completed" nor a positive score. A negative score means that the
         task can no longer be solved, and ends the environment although the simulator itself would go on.
         """
-        valid = not result.text.startswith(_NOT_UNDERSTOOD)
+        valid = not result.text.startswith(_INVALID)
         success = result.score >= SUCCESS_SCORE
         ended = success or result.completed or result.score < 0
-        choices = tuple(_CHOICE.findall(result.text)) if result.text.startswith(_AMBIGUOUS) else ()
+        choices = tuple(_CHOICE.findall(result.text)) if result.text.startswith(AMBIGUOUS) else ()
         look = ""
         if self._compact and not choices:
             look = result.text if room_name(result.text) else machine.look(simulator)

@@ -38,6 +38,8 @@ TASK_GROUPS = (
     "UseInstrumentThermometer3",
 )
 PROBE_SEED = 4_711
+NOT_UNDERSTOOD = "No known action matches that input."  # the whole answer to an input of no known form
+AMBIGUOUS = "Ambiguous request:"  # how a question begins; the next input answers it or is lost
 
 T = TypeVar("T")
 
