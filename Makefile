@@ -10,7 +10,7 @@ ARGS ?=
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint check clean
+.PHONY: help setup demo test slow lint check clean
 
 help: ## Show this list.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -21,7 +21,10 @@ demo: $(STAMP) ## Run the demonstration (about ten minutes); options: make demo 
 	$(BIN)/dpepo demo $(ARGS)
 
 test: $(STAMP) ## Run the tests; a part of them: make test ARGS=tests/runs.
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+slow: $(STAMP) ## Run the tests that take minutes: all thirty ScienceWorld tasks, ten thousand episodes on a page.
+	$(BIN)/python -m pytest -m slow $(ARGS)
 
 lint: $(STAMP) ## Style, types and import rules.
 	$(BIN)/ruff check .

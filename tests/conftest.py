@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from tests.support.toy_jobs import ColdStart, make_cold_start
+
+
+def pytest_configure() -> None:
+    # A shell that starts the tests in the background lets them ignore Ctrl-C, and every process they start inherits that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -313,7 +313,10 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, state: str, how: int) -> 
         assert len(pids) == (4 if state == "messy" else 2)
         time.sleep(0.3)
         parent.send_signal(how)
-        parent.wait(20)
+        try:
+            parent.wait(20)
+        finally:
+            parent.kill()
     assert gone(pids, within_s=10)
 
 
