@@ -44,7 +44,8 @@ def tell(run: RunFolder, *, rows: Sequence[ResultRow], config: Config, rl: Train
         facts=(
             Fact(name="seed", value=str(config.seed)),
             Fact(
-                name="RL steps", value=f"{rl.steps}, each {config.train.tasks_per_step} tasks x {config.train.group_size} episodes"
+                name="RL steps",
+                value=f"{rl.steps}, each {config.train.tasks_per_step} tasks x {config.train.group_size} episodes",
             ),
             Fact(name="time of RL", value=f"{rl.minutes:.1f} min"),
             Fact(name="time of this session", value=f"{minutes:.1f} min"),
