@@ -42,7 +42,7 @@ def test_every_command_takes_up_what_the_one_before_left(tmp_path: Path, dpepo: 
     assert "sampling: temperature 1.0" in output
     trained = tmp_path / "train" / "checkpoints" / "latest" / "model"
     output = good(dpepo("eval", f"model.path={trained}", "tasks.eval.limit=3"))
-    assert "n=3" in output and "lost=0" in output and "played=3" in output
+    assert "of 3 finished episodes; 0 lost of 3 played" in output
     for job in ("synth", "sft", "train", "eval"):
         folder = tmp_path / job
         assert {"config.yaml", "run.json", "metrics.jsonl"} <= {path.name for path in folder.iterdir()}

@@ -34,6 +34,23 @@ class EvalResult(Record):
     reply_tokens: float  # mean per turn; 0 for policies without tokens
     problems: dict[str, int]  # kind of reply problem to number of turns that had it
 
+    def __str__(self) -> str:
+        """The result for a person, both denominators included, a line per task type where there are several."""
+        low, high = self.interval
+        lines = [
+            f"success {self.success_rate:.3f}, 95 % interval {low:.3f} to {high:.3f} "
+            f"({self.successes} of {self.n} finished episodes; {self.lost} lost of {self.played} played)"
+        ]
+        if len(self.by_type) > 1:
+            lines += [f"  {name}: {one.successes} of {one.n}" for name, one in self.by_type.items()]
+        lines += [f"pass@{k} {value:.3f}" for k, value in self.pass_at.items() if k > 1]
+        lines.append(
+            f"turns {self.turns:.1f}, actions a turn {self.actions_per_turn:.2f}, reply tokens {self.reply_tokens:.0f}"
+        )
+        if self.problems:
+            lines.append("replies with problems: " + ", ".join(f"{kind} {count}" for kind, count in self.problems.items()))
+        return "\n".join(lines)
+
 
 def summarise(episodes: Sequence[Episode]) -> EvalResult:
     """Count an evaluation's episodes.

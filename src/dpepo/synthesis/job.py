@@ -25,6 +25,12 @@ class SynthResult(Record):
     succeeded: int
     dropped: dict[str, int]  # reason to count
 
+    def __str__(self) -> str:
+        """The result for a person."""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(self.dropped.items()))
+        dropped = f"; dropped: {reasons}" if reasons else ""
+        return f"kept {self.kept} of {self.played} demonstrations; {self.succeeded} of those played succeeded{dropped}"
+
 
 def run_synth(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> SynthResult:
     """Record demonstrations for the tasks of ``tasks.train`` into the run folder, a file per K.

@@ -49,6 +49,11 @@ class TrainResult(Record):
     success_rate: float  # over the episodes of the last ten steps
     checkpoint: str  # path of the last one
 
+    def __str__(self) -> str:
+        """The result for a person."""
+        done = f"{self.steps} steps in {self.minutes:.1f} minutes, success {self.success_rate:.3f} in the last ten"
+        return f"{done}\nModel: {self.checkpoint}/model"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Session:

@@ -32,6 +32,11 @@ class SftResult(Record):
     loss: float  # mean per reply token over the last tenth of the steps
     checkpoint: str
 
+    def __str__(self) -> str:
+        """The result for a person."""
+        dropped = f" ({self.dropped} left out)" if self.dropped else ""
+        return f"{self.samples} samples{dropped}, {self.steps} steps, loss {self.loss:.3f}\nModel: {self.checkpoint}/model"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
