@@ -205,7 +205,7 @@ class Episode(Record):
 
     @property
     def outcome(self) -> float | None:
-        """R_traj: 1 if any environment succeeded, else 0; None for an episode lost to a fault (section 2 of the design)."""
+        """R_traj: 1 if any environment succeeded, else 0; None for an episode lost to a fault (docs/algorithms.md)."""
         return None if self.stop in LOST else float(self.success)
 
     @property
@@ -215,7 +215,7 @@ class Episode(Record):
 
 
 class StepReward(Record):
-    """The diversity reward of one turn and the integer counts behind it (words of section 2 of the design)."""
+    """The diversity reward of one turn and the integer counts behind it (words of docs/algorithms.md)."""
 
     value: float  # R_step in (0, 2] (scale "equations") or W in (0, 1] (scales "reference*")
     scale: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -239,3 +240,18 @@ def test_main_returns_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config"]) == 0
     assert main(["config", "nonsense.key=1"]) == 2
     assert "nonsense.key" in capsys.readouterr().err
+
+
+def test_an_interrupted_demo_prints_a_command_that_a_shell_reads_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    module = sys.modules["dpepo.cli.app"]  # the package's name for it is the program itself
+    for check in ("check_packages", "check_world"):
+        monkeypatch.setattr(module, check, lambda *_, **__: None)
+    monkeypatch.setattr(module, "load_job", lambda _: stop)
+    out = tmp_path / "my demo"
+    result = dpepo("demo", "--out", str(out), "--seed", "3")
+    assert result.exit_code == 130
+    words = shlex.split(result.stderr.partition("Go on with: ")[2])
+    assert words[-6:] == ["demo", "--out", str(out), "--seed", "3", "--resume"]

@@ -35,6 +35,21 @@ def test_a_log_gets_few_lines_with_count_values_and_time_left() -> None:
     ]
 
 
+def test_a_log_gets_no_time_left_while_hardly_anything_is_done() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock=clock)
+    progress.start("evaluate", total=62, unit="episodes")
+    clock.now += 16.0
+    progress.advance()
+    clock.now += 16.0
+    progress.advance(3)
+    assert stream.getvalue().splitlines() == [
+        "evaluate: started",
+        "evaluate: 1 of 62 episodes, 16 s",
+        "evaluate: 4 of 62 episodes, 32 s, about 464 s left",
+    ]
+
+
 def test_a_new_stage_ends_the_one_before_and_starts_from_zero() -> None:
     stream = io.StringIO()
     progress = LineProgress(stream, clock=Clock())

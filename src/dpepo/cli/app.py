@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -127,7 +128,7 @@ def demo(
                 result = load_job("dpepo.demo.pipeline:run_demo")(out, seed=seed, resume=resume, progress=progress)
         except KeyboardInterrupt:
             progress.finish()
-            again = f"{own_command()} demo --out {out} --seed {seed} --resume"
+            again = f"{own_command()} demo --out {shlex.quote(str(out))} --seed {seed} --resume"
             typer.echo(f"Interrupted. What is done is in {out}. Go on with: {again}", err=True)
             raise typer.Exit(INTERRUPTED) from None
         finally:

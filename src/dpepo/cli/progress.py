@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from dpepo.runs.progress import Progress as ProgressProtocol
 
 _LINE_EVERY_S = 15.0  # seconds between plain lines
+_ESTIMATE_FROM = 0.05  # share of a stage: before, starting up (a Java machine, say) makes any estimate far too long
 
 
 def make_progress(stream: TextIO | None = None) -> ProgressProtocol:
@@ -112,7 +113,7 @@ class LineProgress:
         parts = [f"{self._stage}: {_count(self._done, self._total, self._unit)}"]
         parts += [shown_values(self._shown)] if self._shown else []
         parts.append(f"{seconds:.0f} s")
-        if self._total and 0 < self._done < self._total:
+        if self._total and _ESTIMATE_FROM * self._total <= self._done < self._total and self._done > 0:
             parts.append(f"about {seconds / self._done * (self._total - self._done):.0f} s left")
         return ", ".join(parts)
 
