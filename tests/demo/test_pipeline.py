@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,16 @@ def test_an_interrupted_demo_goes_on_to_the_same_numbers(tmp_path: Path, recipe:
         assert again.summary.table == whole.summary.table
         last = Path("checkpoints") / "rl" / "step-0002"
         assert same_weights(out / last, tmp_path / "whole" / last)
+
+
+def test_a_demo_that_a_person_stops_is_recorded_as_interrupted(tmp_path: Path, recipe: Path) -> None:
+    class Stopped(Notes):
+        def start(self, stage: str, *, total: int, unit: str) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        demo(tmp_path / "demo", recipe, Stopped())
+    assert json.loads((tmp_path / "demo" / "run.json").read_text())["sessions"][0]["interrupted"] is True
 
 
 def test_a_folder_that_holds_a_demo_is_refused_with_the_option_that_goes_on(tmp_path: Path, recipe: Path) -> None:

@@ -64,6 +64,9 @@ def run_demo(out: Path, *, seed: int, resume: bool, progress: Progress, recipe: 
 
         report, summary = play_stages(config, run=run, progress=progress, began=began)
         run.finish({f"{row.label}, {_how(row)}": row.rate for row in summary.table})
+    except KeyboardInterrupt:
+        run.record(interrupted=True)
+        raise
     finally:
         run.close()
     return DemoResult(report=str(report), summary=summary, minutes=(time.monotonic() - began) / 60.0)
