@@ -118,14 +118,36 @@ class PromptConfig(Section):
     window: int = Field(4, ge=1, description="Turns kept when memory is window.")
 
 
+class LoraConfig(Section):
+    """Training an adapter (LoRA, arXiv 2106.09685) instead of all weights."""
+
+    rank: int = Field(0, ge=0, le=4096, description="Rank of the adapter; 0 trains all weights.")
+    alpha: int = Field(32, ge=1, description="Scale: the adapter's product counts alpha / rank times.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Dropout before the adapter, in supervised learning only.")
+    targets: tuple[str, ...] = Field(
+        ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+        min_length=1,
+        description="Names of the linear layers that get an adapter.",
+    )
+
+
 class ModelConfig(Section):
     """The language model."""
 
     path: str = Field(
         "",
-        description="Hugging Face folder or hub id, a run or checkpoint of dpepo, or builtin:search-base, which ships with it.",
+        description="Hugging Face folder or hub id, LoRA adapter folder, run or checkpoint of dpepo, or builtin:search-base.",
     )
-    dtype: str = Field("float32", pattern="^(float32|bfloat16)$", description="Weights while sampling and training.")
+    base: str = Field("", description="Base model of an adapter in model.path, where it is not found under the name kept there.")
+    lora: LoraConfig = LoraConfig()
+    dtype: str = Field(
+        "float32",
+        pattern="^(float32|bfloat16)$",
+        description="Weights while sampling and training; what is trained is also kept in float32.",
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="Compute layers again for gradients instead of keeping them: less memory, about a third more time."
+    )
     device: str = Field("auto", description="cpu, cuda, cuda:1, or auto.")
     max_length: int = Field(12_288, ge=16, description="Context in tokens: prompt and reply together.")
     threads: int = Field(1, ge=1, le=1024, description="CPU threads of torch.")
@@ -138,6 +160,40 @@ class SamplingConfig(Section):
     top_p: float = Field(1.0, gt=0, le=1, description="Nucleus mass.")
     max_new_tokens: int = Field(2048, ge=1, description="Longest reply in tokens.")
     batch_size: int = Field(64, ge=1, description="Prompts answered together.")
+
+
+class ServerConfig(Section):
+    """A model behind an OpenAI-compatible server: to be evaluated (eval.policy openai) or to teach (synth.teacher openai)."""
+
+    base_url: str = Field("", description="Address up to and with /v1, e.g. http://127.0.0.1:8000/v1.")
+    model: str = Field("", description="Name of the model on that server.")
+    key_env: str = Field(
+        "OPENAI_API_KEY",
+        pattern="^[A-Za-z_][A-Za-z0-9_]*$",
+        description="Environment variable that holds the key, never the key.",
+    )
+    timeout_s: float = Field(120.0, gt=0, le=MANY, description="Seconds one answer may take.")
+    tries: int = Field(6, ge=1, le=100, description="Attempts per answer; waits grow, or follow the server's Retry-After.")
+    concurrency: int = Field(8, ge=1, le=4096, description="Requests in flight.")
+    max_tokens_total: int = Field(0, ge=0, description="Budget of prompt and reply tokens for the whole run; 0: none.")
+    max_usd: float = Field(0.0, ge=0, description="Budget in USD for the whole run, by the prices below; 0: none.")
+    usd_per_million_prompt_tokens: float = Field(0.0, ge=0, description="Price of prompt tokens.")
+    usd_per_million_reply_tokens: float = Field(0.0, ge=0, description="Price of reply tokens.")
+    extra: dict[str, Any] = Field(default_factory=dict, description="Fields added to every request, e.g. reasoning_effort.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _no_credentials(cls, value: str) -> str:
+        """An address with a password would be written into run folders."""
+        if "@" in value.partition("://")[2].partition("/")[0]:
+            raise ValueError("must not hold a user or password; put the key into the variable that server.key_env names")
+        return value
+
+    @model_validator(mode="after")
+    def _budget_has_prices(self) -> Self:
+        if self.max_usd > 0 and not (self.usd_per_million_prompt_tokens or self.usd_per_million_reply_tokens):
+            raise ValueError("server.max_usd needs server.usd_per_million_prompt_tokens or server.usd_per_million_reply_tokens")
+        return self
 
 
 class RolloutConfig(Section):
@@ -187,10 +243,22 @@ class AlgorithmConfig(Section):
     eps: float = Field(1e-6, gt=0, description="Added to the standard deviation.")
 
 
+class Schedule(StrEnum):
+    """How a learning rate goes on after its warm-up."""
+
+    CONSTANT = "constant"
+    LINEAR = "linear"
+    COSINE = "cosine"
+
+
 class ActorConfig(Section):
     """The policy update."""
 
-    lr: float = Field(1e-6, gt=0, description="Learning rate of AdamW.")
+    lr: float = Field(1e-6, gt=0, description="Learning rate of AdamW; its peak where there is a schedule.")
+    schedule: Schedule = Field(
+        Schedule.CONSTANT, description="After the warm-up: constant, or linear or cosine to zero behind train.steps."
+    )
+    warmup: float = Field(0.0, ge=0, lt=1, description="Share of train.steps with rising learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
     kl_coef: float = Field(0.01, ge=0, description="Weight of k3 KL to the policy RL started from.")
     clip_low: float = Field(0.2, gt=0, lt=1, description="Lower ratio bound is 1 - clip_low.")
@@ -213,20 +281,36 @@ class TrainConfig(Section):
     group_size: int = Field(8, ge=1, le=MANY, description="N, sibling episodes per task.")
     eval_every: int = Field(0, ge=0, description="RL steps between evaluations on tasks.eval, one episode a task; 0: none.")
     save_every: int = Field(25, ge=1, description="Steps between checkpoints; the last step is always saved.")
-    keep_last: int = Field(2, ge=1, description="Checkpoints kept.")
+    keep_last: int = Field(2, ge=1, description="Newest checkpoints kept.")
+    keep_best: bool = Field(
+        True, description="Save after an evaluation that is the best so far, and keep that checkpoint (checkpoints/best)."
+    )
 
 
 class SynthConfig(Section):
     """Cold-start demonstrations."""
 
     teacher: str = Field(
-        "oracle", description="oracle: gold paths; random: admissible actions; or an agent class, module:Class."
+        "oracle",
+        description="oracle: gold paths; random: admissible actions; openai: the model of section server; or module:Class.",
     )
     num_envs: tuple[Annotated[int, Field(ge=1, le=MAX_ENVS)], ...] = Field(
         (4,), min_length=1, description="K of the demonstrations; each task is played once per entry."
     )
     episodes_per_task: int = Field(1, ge=1, le=MANY, description="Demonstrations per task and entry of num_envs.")
     keep: str = Field("success", pattern="^(success|all)$", description="Which demonstrations are kept: success, or all.")
+    drop_duplicates: bool = Field(True, description="Of demonstrations of a task with equal replies keep the first only.")
+    max_invalid: int | None = Field(
+        None, ge=0, description="Most actions of a demonstration that the world did not understand; null: no limit."
+    )
+    max_turns: int = Field(0, ge=0, description="Longest demonstration in turns; 0: no limit.")
+    max_length: int = Field(
+        0, ge=0, description="Most tokens of prompt and reply in a turn, by the tokenizer of model.path; 0: no limit."
+    )
+    min_parallel: float = Field(
+        0.0, ge=0, le=1, description="Least share of turns that act in several environments, for K above 1."
+    )
+    examples: int = Field(5, ge=0, le=5, description="Example trajectories that a server's model reads before it plays.")
 
 
 class SftConfig(Section):
@@ -238,7 +322,10 @@ class SftConfig(Section):
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
     save_every: int = Field(1000, ge=1, description="Optimiser steps between checkpoints; the last step is always saved.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
-    warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps with rising learning rate; then cosine to zero.")
+    schedule: Schedule = Field(
+        Schedule.COSINE, description="After the warm-up: constant, or linear or cosine to zero behind the last step."
+    )
+    warmup: float = Field(0.05, ge=0, lt=1, description="Share of the steps with rising learning rate.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
     rename: float = Field(
         0.0,
@@ -257,7 +344,9 @@ class EvalConfig(Section):
     over_limit: OverLimit = Field(
         OverLimit.FAIL, description="Rule when an environment above K is addressed (the paper: fail)."
     )
-    policy: str = Field("model", description="model (model.path), oracle, random, or an agent class, module:Class.")
+    policy: str = Field(
+        "model", description="model (model.path), openai (section server), oracle, random, or an agent class, module:Class."
+    )
 
 
 class RunConfig(Section):
@@ -277,6 +366,7 @@ class Config(Section):
     prompt: PromptConfig = PromptConfig()
     model: ModelConfig = ModelConfig()
     sampling: SamplingConfig = SamplingConfig()
+    server: ServerConfig = ServerConfig()
     rollout: RolloutConfig = RolloutConfig()
     step_reward: StepRewardConfig = StepRewardConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()

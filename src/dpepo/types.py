@@ -94,7 +94,19 @@ class Completion(Record):
     prompt_token_ids: tuple[int, ...] = ()  # P ids; empty for text-only policies
     token_ids: tuple[int, ...] = ()  # L ids, the end-of-turn token included when it was sampled
     logprobs: tuple[float, ...] = ()  # L natural logs, at the sampling temperature
+    num_prompt_tokens: int = 0  # as a text-only server counted them; 0 where the ids above are there, or nobody counted
+    num_reply_tokens: int = 0
     error: str = ""
+
+    @property
+    def prompt_length(self) -> int:
+        """Tokens of the prompt; 0 where nobody counted."""
+        return len(self.prompt_token_ids) or self.num_prompt_tokens
+
+    @property
+    def reply_length(self) -> int:
+        """Tokens of the reply; 0 where nobody counted."""
+        return len(self.token_ids) or self.num_reply_tokens
 
 
 class ReplyProblem(StrEnum):
@@ -131,6 +143,7 @@ class EpisodeView(Record):
     initial: Observation
     turns: tuple[tuple[Step, ...], ...] = ()  # executed steps of each finished turn
     num_envs: int | None  # K; None: as many as the agent asks for
+    task_id: str = ""  # for oracles, which look plans up; no prompt shows it
 
 
 class Request(Record):

@@ -73,7 +73,7 @@ def test_an_interrupted_demo_goes_on_to_the_same_numbers(tmp_path: Path, recipe:
 
 def test_a_demo_that_a_person_stops_is_recorded_as_interrupted(tmp_path: Path, recipe: Path) -> None:
     class Stopped(Notes):
-        def start(self, stage: str, *, total: int, unit: str) -> None:
+        def start(self, stage: str, *, total: float | None, unit: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -6,10 +6,20 @@ from typing import Any
 import pytest
 
 from dpepo.config import Form
-from dpepo.errors import JobError
 from dpepo.protocol import parse_reply
 from dpepo.rollout import AgentPolicy, RandomAgent, latest_observations
-from dpepo.types import ActionTemplate, EpisodeView, Message, Observation, Prompt, Request, Sampling, Step, WorldGuide
+from dpepo.types import (
+    ActionTemplate,
+    EpisodeView,
+    FinishReason,
+    Message,
+    Observation,
+    Prompt,
+    Request,
+    Sampling,
+    Step,
+    WorldGuide,
+)
 
 OPEN = Observation(text="a", admissible_actions=("open OBJ", "look", "help", "move OBJ to OBJ"), objects=("box", "jar"))
 GUIDE = WorldGuide(role="r", hidden_actions=("help",))
@@ -86,9 +96,12 @@ class Broken:
 
 @pytest.mark.parametrize(
     ("reply", "message"),
-    [(KeyError("plan"), "The agent Broken failed: KeyError: 'plan'"), (5, "The agent Broken must reply with text, got 5")],
+    [
+        (KeyError("plan"), "The agent Broken failed: KeyError: 'plan'"),
+        (5, "The agent Broken failed: it must reply with text, got 5"),
+    ],
 )
-def test_an_agent_that_fails_is_named_as_the_cause(reply: Any, message: str) -> None:
+def test_an_agent_that_fails_costs_its_own_episode_and_is_named_as_the_cause(reply: Any, message: str) -> None:
     request = Request(prompt=Prompt(messages=(Message(role="user", content=""),)), view=view(), seed=0)
-    with pytest.raises(JobError, match=message):
-        AgentPolicy(Broken(reply)).generate([request], sampling=Sampling())
+    [completion] = AgentPolicy(Broken(reply)).generate([request], sampling=Sampling())
+    assert completion.finish is FinishReason.ERROR and message in completion.error

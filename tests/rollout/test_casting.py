@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.toy_jobs import Clumsy
 
-from dpepo.config import Form
+from dpepo.config import Form, PromptConfig
 from dpepo.envs import LocalPool
 from dpepo.envs.toy import ToyWorld
 from dpepo.errors import ConfigError, TaskError
-from dpepo.protocol import parse_reply
-from dpepo.rollout import AgentPolicy, OracleAgent, RandomAgent, cast, check_agent, play_episode
-from dpepo.types import EpisodeView, Observation, WorldGuide
+from dpepo.protocol import PromptBuilder, parse_reply
+from dpepo.rollout import (
+    Agent,
+    AgentPolicy,
+    EpisodeRequest,
+    OracleAgent,
+    PlaySettings,
+    RandomAgent,
+    cast,
+    play_episode,
+    play_many,
+)
+from dpepo.types import EpisodeView, Observation, StopReason, WorldGuide
 
 
 class Secretive(ToyWorld):
@@ -31,18 +42,37 @@ def view(*, goal: str = "Find it.", num_envs: int | None = 4, **seen: Any) -> Ep
     return EpisodeView(goal=goal, guide=WorldGuide(role=""), initial=initial, num_envs=num_envs)
 
 
-def test_the_oracle_is_cast_once_for_every_task_and_each_one_wins() -> None:
+def test_one_oracle_wins_every_task_and_finds_the_plans_of_a_round_together() -> None:
     world = ToyWorld()
     tasks = [world.task(f"toy/castle/{n}") for n in range(6)]
+    asked: list[list[str]] = []
+
+    def find(task_ids: Sequence[str]) -> list[list[str] | None]:
+        asked.append(list(task_ids))
+        return [world.expert(task_id) for task_id in task_ids]
+
     with LocalPool(world) as pool:
-        players = cast("oracle", tasks, pool=pool, form=Form.PARALLEL, key="eval.policy")
-        assert [chosen for _, chosen in players] == [[task] for task in tasks]
-        for agent, [task] in players:
-            assert play_episode(task, policy=AgentPolicy(agent), num_envs=3, max_turns=4, world=pool).success
+        episodes = play_many(
+            [EpisodeRequest(task=task, seed=0, sibling=n) for task in tasks for n in range(2)],
+            settings=PlaySettings(num_envs=3, max_turns=4),
+            policy=AgentPolicy(OracleAgent(find)),
+            pool=pool,
+            prompts=PromptBuilder(PromptConfig()),
+        )
+    assert all(episode.success for episode in episodes)
+    assert asked == [[task.id for task in tasks]]
+
+
+def test_a_task_without_gold_actions_costs_the_oracle_that_episode_only() -> None:
+    world = ToyWorld()
+    agent = OracleAgent(lambda ids: [None if task_id.endswith("/1") else world.expert(task_id) for task_id in ids])
+    found = [play_episode(f"toy/room/{n}", policy=AgentPolicy(agent), num_envs=1, max_turns=4) for n in (0, 1)]
+    assert [episode.stop for episode in found] == [StopReason.SUCCESS, StopReason.POLICY_FAILED]
+    assert "no gold actions for toy/room/1" in found[1].error
 
 
 def test_which_environment_follows_the_plan_differs_between_goals() -> None:
-    agent = OracleAgent(["go"])
+    agent = OracleAgent(lambda ids: [["go"] for _ in ids])
     first: Counter[int] = Counter()
     for number in range(200):
         reply = agent.reply(view(goal=f"Find thing {number}."), random.Random(0))
@@ -53,28 +83,31 @@ def test_which_environment_follows_the_plan_differs_between_goals() -> None:
     assert set(first) == {1, 2, 3, 4} and min(first.values()) > 20
 
 
+def cast_by_name(name: str) -> Agent:
+    with LocalPool(ToyWorld()) as pool:
+        return cast(name, [], pool=pool, form=Form.PARALLEL, key="eval.policy")
+
+
 def test_the_oracle_says_nothing_more_when_its_plan_is_done() -> None:
-    reply = parse_reply(OracleAgent([], form=Form.SEQUENTIAL).reply(view(num_envs=1), random.Random(0)), num_envs=1)
+    reply = parse_reply(
+        OracleAgent(lambda ids: [[] for _ in ids], form=Form.SEQUENTIAL).reply(view(num_envs=1), random.Random(0)), num_envs=1
+    )
     assert dict(reply.actions) == {}
 
 
-def test_one_random_agent_or_one_of_ones_own_plays_all_tasks() -> None:
+def test_a_random_agent_or_one_of_ones_own_is_found_by_name() -> None:
     world = ToyWorld()
     tasks = [world.task(f"toy/room/{n}") for n in range(3)]
     with LocalPool(world) as pool:
-        [(blind, chosen)] = cast("random", tasks, pool=pool, form=Form.PARALLEL, key="eval.policy")
-        assert isinstance(blind, RandomAgent) and chosen == tasks
-        [(own, chosen)] = cast("tests.support.toy_jobs:Clumsy", tasks, pool=pool, form=Form.PARALLEL, key="eval.policy")
-        assert type(own).__name__ == Clumsy.__name__ and chosen == tasks
+        assert isinstance(cast("random", tasks, pool=pool, form=Form.PARALLEL, key="eval.policy"), RandomAgent)
+        own = cast("tests.support.toy_jobs:Clumsy", tasks, pool=pool, form=Form.PARALLEL, key="eval.policy")
+        assert type(own).__name__ == Clumsy.__name__
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_world_without_gold_actions_has_no_oracle(count: int) -> None:
+def test_a_world_without_gold_actions_has_no_oracle() -> None:
     world = Secretive()
-    tasks = [world.task(f"toy/room/{n}") for n in range(count)]
-    with LocalPool(world) as pool, pytest.raises(TaskError, match=r"toy/room/0.*synth\.teacher=random") as caught:
-        cast("oracle", tasks, pool=pool, form=Form.PARALLEL, key="synth.teacher")
-    assert ("2 more of the 3 tasks" in str(caught.value)) is (count == 3)
+    with LocalPool(world) as pool, pytest.raises(TaskError, match=r"toy/room/0.*synth\.teacher=random"):
+        cast("oracle", [world.task("toy/room/0")], pool=pool, form=Form.PARALLEL, key="synth.teacher")
 
 
 @pytest.mark.parametrize(
@@ -87,12 +120,12 @@ def test_a_world_without_gold_actions_has_no_oracle(count: int) -> None:
         (":Agent", "cannot be made"),
         ("json:", "cannot be made"),
         ("pathlib:Path", "no method reply"),
-        ("dpepo.rollout.casting:OracleAgent", "gold"),
+        ("dpepo.rollout.casting:OracleAgent", "find"),
     ],
 )
 def test_an_agent_that_cannot_be_made_is_refused_before_anything_starts(name: str, part: str) -> None:
     with pytest.raises(ConfigError, match=part) as caught:
-        check_agent(name, key="eval.policy")
+        cast_by_name(name)
     assert str(caught.value).startswith("eval.policy")
 
 
@@ -100,9 +133,4 @@ def test_an_agent_whose_module_fails_is_a_wrong_request(tmp_path: Path, monkeypa
     (tmp_path / "failing_agent.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match=r"eval\.policy 'failing_agent:A' cannot be made: ZeroDivisionError"):
-        check_agent("failing_agent:A", key="eval.policy")
-
-
-def test_agents_that_exist_pass_the_check() -> None:
-    for name in ("oracle", "random", "tests.support.toy_jobs:Clumsy"):
-        check_agent(name, key="eval.policy")
+        cast_by_name("failing_agent:A")

@@ -14,8 +14,8 @@ from dpepo.envs import Bundle, load_world
 from dpepo.errors import ConfigError, JobError
 from dpepo.protocol import parse_reply
 from dpepo.runs.rundir import RunFolder
-from dpepo.synthesis import SynthResult, drop_reason, run_synth
-from dpepo.types import Episode, ReplyProblem, StopReason
+from dpepo.synthesis import SynthResult, run_synth
+from dpepo.types import Episode
 
 CLUMSY = "synth.teacher=tests.support.toy_jobs:Clumsy"
 
@@ -69,7 +69,7 @@ def test_the_order_in_which_numbers_of_copies_are_named_loses_nothing(tmp_path: 
     assert not list((tmp_path / "r" / "episodes").glob("replaced-*"))
 
 
-def test_a_killed_job_plays_the_unfinished_number_of_copies_again_and_nothing_else(tmp_path: Path) -> None:
+def test_a_killed_job_plays_what_is_missing_and_nothing_else(tmp_path: Path) -> None:
     def config(name: str) -> Config:
         return toy_config(tmp_path / name, "synth.num_envs=[4,1]", "tasks.train.limit=5", "synth.teacher=oracle")
 
@@ -79,11 +79,17 @@ def test_a_killed_job_plays_the_unfinished_number_of_copies_again_and_nothing_el
     notes = Notes()
     again = run_it(resumed(config("cut")), notes)
     assert again == whole
-    assert notes.advanced == 5
+    assert notes.stages == ["demonstrations, K = 4: 5 episodes"]
+    assert len(_replies(tmp_path / "cut")) == 10
     assert _without_seconds(episodes_of(tmp_path / "cut")) == _without_seconds(episodes_of(tmp_path / "whole"))
     before = {path: path.read_bytes() for path in (tmp_path / "cut" / "episodes").glob("*.jsonl")}
     assert run_it(resumed(config("cut"))) == whole  # a finished job does nothing
     assert before == {path: path.read_bytes() for path in (tmp_path / "cut" / "episodes").glob("*.jsonl")}
+    assert sorted(path.name for path in before) == ["synth-0001.jsonl", "synth-0004.jsonl"]
+
+
+def _replies(folder: Path) -> set[tuple[str, int]]:
+    return {(episode.task.id, episode.num_envs) for episode in episodes_of(folder)}
 
 
 def _without_seconds(episodes: list[Episode]) -> list[Episode]:
@@ -96,30 +102,19 @@ def _without_seconds(episodes: list[Episode]) -> list[Episode]:
 def test_what_is_dropped_is_counted_by_reason(tmp_path: Path) -> None:
     config = toy_config(tmp_path / "r", CLUMSY, "synth.episodes_per_task=3")
     result = run_it(config)
-    assert set(result.dropped) == {"malformed", "failed"}
+    assert set(result.dropped) == {"malformed", "failed", "duplicate"}
     assert result.played == 60 == result.kept + sum(result.dropped.values())
     kept = episodes_of(tmp_path / "r")
+    dropped = [line.episode for line in RunFolder.open(tmp_path / "r").read_episodes(stage="dropped", problems=[])]
+    assert len(dropped) == sum(result.dropped.values())
     assert 0 < len(kept) == result.kept < result.succeeded  # some succeeded after a reply without form
     assert all(episode.success and not any(turn.reply.problems for turn in episode.turns) for episode in kept)
 
 
 def test_keep_all_keeps_failures_but_nothing_malformed(tmp_path: Path) -> None:
     result = run_it(toy_config(tmp_path / "r", CLUMSY, "synth.episodes_per_task=3", "synth.keep=all"))
-    assert set(result.dropped) == {"malformed"}
+    assert set(result.dropped) == {"malformed", "duplicate"}
     assert any(not episode.success for episode in episodes_of(tmp_path / "r"))
-
-
-def test_why_an_episode_is_no_demonstration(tmp_path: Path) -> None:
-    run_it(toy_config(tmp_path / "r", "tasks.train.limit=1"))
-    [good] = episodes_of(tmp_path / "r")
-    bad_reply = good.turns[0].reply.model_copy(update={"problems": (ReplyProblem.STRAY_TEXT,)})
-    malformed = good.model_copy(update={"turns": (good.turns[0].model_copy(update={"reply": bad_reply}), *good.turns[1:])})
-    failed = good.model_copy(update={"turns": good.turns[:1], "stop": StopReason.MAX_TURNS})
-    lost = good.model_copy(update={"stop": StopReason.ENV_FAILED})
-    cases = {"": good, "malformed": malformed, "failed": failed, "lost": lost, "empty": failed.model_copy(update={"turns": ()})}
-    assert {drop_reason(episode, keep="success") for episode in cases.values()} == set(cases)
-    assert all(drop_reason(episode, keep="success") == reason for reason, episode in cases.items())
-    assert drop_reason(failed, keep="all") == ""
 
 
 def test_a_job_that_kept_nothing_fails_and_says_what_was_dropped(tmp_path: Path) -> None:

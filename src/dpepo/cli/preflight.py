@@ -13,7 +13,7 @@ from dpepo.envs import load_world, select_tasks, world_status
 from dpepo.errors import ConfigError, MissingPackage, RequestError, did_you_mean
 from dpepo.policies.models import model_folder
 from dpepo.protocol import PromptBuilder
-from dpepo.rollout.casting import ORACLE, RANDOM
+from dpepo.rollout.casting import OPENAI, ORACLE, RANDOM
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -33,9 +33,9 @@ def check_request(job: str, config: Config) -> None:
     if job == "train":
         load_algorithm(config.algorithm)
     if job == "synth":
-        _check_agent(config.synth.teacher, key="synth.teacher")
+        _check_player(config.synth.teacher, config=config, key="synth.teacher")
     if job == "eval" and config.eval.policy != "model":
-        _check_agent(config.eval.policy, key="eval.policy")
+        _check_player(config.eval.policy, config=config, key="eval.policy")
     if job != "sft":
         _check_tasks(config, _selections(job, config))
     if job in ("sft", "train") or (job == "eval" and config.eval.policy == "model"):
@@ -74,12 +74,18 @@ def _selections(job: str, config: Config) -> list[TaskSelection]:
     return [config.tasks.train, config.tasks.eval] if both else [config.tasks.train]
 
 
-def _check_agent(name: str, *, key: str) -> None:
+def _check_player(name: str, *, config: Config, key: str) -> None:
     module, colon, _ = name.partition(":")
     if name in (ORACLE, RANDOM):
         return
+    if name == OPENAI:
+        check_packages(("openai",), extra="openai", needed_for=f"{key} openai")
+        for part in ("base_url", "model"):
+            if not getattr(config.server, part):
+                raise ConfigError(f"server.{part} is empty, and {key} is openai. Try: server.base_url=http://127.0.0.1:8000/v1")
+        return
     if not colon:
-        known = (ORACLE, RANDOM) if key == "synth.teacher" else (ORACLE, RANDOM, "model")
+        known = (OPENAI, ORACLE, RANDOM) if key == "synth.teacher" else (OPENAI, ORACLE, RANDOM, "model")
         raise ConfigError(f"{key}: there is no {name!r}. {did_you_mean(name, known)} An agent of your own: module:Class.")
     try:
         found = find_spec(module) is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dpepo.config import Config
 from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
@@ -11,10 +11,10 @@ from dpepo.evaluation.result import EvalResult, summarise
 from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import (
-    AgentPolicy,
+    USAGE_FILE,
     EpisodeRequest,
     PlaySettings,
-    cast,
+    cast_policy,
     load_policy,
     lost_reason,
     play_many,
@@ -45,27 +45,27 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
     )
     with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
-        players: list[tuple[Policy, list[Task]]]
-        if config.eval.policy == MODEL:
-            model = load_policy(config.model, sampling=config.sampling)
-            progress.note(sampling_note(model, settings.sampling))
-            players = [(model, tasks)]
-        else:
-            agents = cast(config.eval.policy, tasks, pool=pool, form=config.prompt.form, key="eval.policy")
-            players = [(AgentPolicy(agent), chosen) for agent, chosen in agents]
+        policy = _policy(config, tasks, pool=pool, run=run, progress=progress)
         progress.start(f"evaluate, K = {settings.num_envs}", total=len(tasks) * config.eval.episodes_per_task, unit="episodes")
-        found = _recorded(run, stage=STAGE, step=0, progress=progress)  # once: an oracle is a player of its own for every task
-        episodes = []
-        for policy, chosen in players:
-            episodes += evaluate(
-                chosen, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress, found=found
-            )
+        try:
+            episodes = evaluate(tasks, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress)
+        finally:
+            policy.close()
         progress.finish()
     result = summarise(episodes)
     if result.lost and not result.n:
         raise JobError(f"Nothing was measured: all {result.lost} episodes were lost. {lost_reason(episodes)}")
     run.metrics.log(STAGE, 0, _metrics(result))
     return result
+
+
+def _policy(config: Config, tasks: Sequence[Task], *, pool: EnvPool, run: RunFolder, progress: Progress) -> Policy:
+    """Who plays."""
+    if config.eval.policy == MODEL:
+        model = load_policy(config.model, sampling=config.sampling)
+        progress.note(sampling_note(model, play_settings(config, temperature=config.eval.temperature).sampling))
+        return model
+    return cast_policy(config.eval.policy, tasks, config=config, pool=pool, key="eval.policy", ledger=run.path / USAGE_FILE)
 
 
 def _metrics(result: EvalResult) -> dict[str, float]:
@@ -88,7 +88,6 @@ def evaluate(
     progress: Progress,
     stage: str = STAGE,
     step: int = 0,
-    found: Mapping[EpisodeKey, Episode] | None = None,
 ) -> list[Episode]:
     """Play the episodes of an evaluation that the run folder does not hold yet, writing each as it finishes.
 
@@ -102,14 +101,12 @@ def evaluate(
         progress: A started stage; advanced by one per episode, those read back included.
         stage: Name of the evaluation in the run folder.
         step: Training step of the policy.
-        found: Episodes of an earlier session; None reads them from the run folder.
 
     Returns:
         All episodes of the evaluation, those of an earlier session first.
     """
     wanted = {(task.id, n): task for task in tasks for n in range(config.eval.episodes_per_task)}
-    if found is None:
-        found = _recorded(run, stage=stage, step=step, progress=progress)
+    found = _recorded(run, stage=stage, step=step, progress=progress)
     episodes = [found[key] for key in wanted if key in found]
     won = sum(episode.success for episode in episodes)
     if episodes:
@@ -135,9 +132,13 @@ def evaluate(
 
 
 def _recorded(run: RunFolder, *, stage: str, step: int, progress: Progress) -> dict[EpisodeKey, Episode]:
-    """Episodes of this evaluation that an earlier session has written; damaged lines are named and left out."""
+    """Episodes of this evaluation that an earlier session has finished.
+
+    Damaged lines are named and left out; lost episodes are left out too, so that a resumed evaluation tries them again.
+    """
     problems: list[str] = []
     lines = [line for line in run.read_episodes(stage=stage, problems=problems) if line.step == step]
     for problem in problems:
         progress.note(problem)
-    return {(line.episode.task.id, line.episode.sibling): line.episode for line in lines}
+    finished = (line.episode for line in lines if line.episode.outcome is not None)
+    return {(episode.task.id, episode.sibling): episode for episode in finished}

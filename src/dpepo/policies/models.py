@@ -94,6 +94,23 @@ def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBa
     return model, tokenizer
 
 
+def load_tokenizer(config: ModelConfig) -> PreTrainedTokenizerBase:
+    """Load the tokenizer of ``model.path`` alone, without its weights.
+
+    Raises:
+        ConfigError: There is none.
+        MissingPackage: transformers is not installed.
+    """
+    if find_spec("transformers") is None:
+        raise MissingPackage("transformers", extra="train", needed_for="Loading a tokenizer")
+    folder = model_folder(config.path)
+    _check_hub(folder)
+    try:
+        return _load_tokenizer(folder)
+    except (OSError, ValueError, ImportError) as error:
+        raise ConfigError(f"model.path: could not load the tokenizer of {config.path!r}: {_first_line(error)}") from error
+
+
 def _check_hub(name: str) -> None:
     """Ask the hub once for a model that is neither a folder nor cached: the loader asks for a minute where nothing answers."""
     if Path(name).is_dir():

@@ -1,7 +1,7 @@
 """Playing: one episode, groups of siblings, many episodes together; and agents that are not language models."""
 
 from dpepo.rollout.agents import Agent, AgentPolicy, RandomAgent, latest_observations
-from dpepo.rollout.casting import OracleAgent, cast, check_agent
+from dpepo.rollout.casting import USAGE_FILE, OracleAgent, cast, cast_policy
 from dpepo.rollout.episode import (
     EpisodeRequest,
     EpisodeState,
@@ -15,6 +15,7 @@ from dpepo.rollout.scheduler import play_many
 from dpepo.rollout.setup import hf_policy, load_policy, play_settings, sampling_note
 
 __all__ = [
+    "USAGE_FILE",
     "Agent",
     "AgentPolicy",
     "EpisodeRequest",
@@ -24,7 +25,7 @@ __all__ = [
     "RandomAgent",
     "broken_environments",
     "cast",
-    "check_agent",
+    "cast_policy",
     "group_requests",
     "hf_policy",
     "latest_observations",

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dpepo.config import Form
-from dpepo.errors import JobError
 from dpepo.policies import Policy
 from dpepo.protocol.reply import format_reply
 from dpepo.types import Completion, EpisodeView, FinishReason, Observation, Request, Sampling
@@ -24,6 +23,15 @@ class Agent(Protocol):
         ...
 
 
+@runtime_checkable
+class PreparingAgent(Agent, Protocol):
+    """An agent that has something to look up, and does so for many episodes at once."""
+
+    def prepare(self, task_ids: Sequence[str]) -> None:
+        """Called before a round of replies with the tasks of all of them."""
+        ...
+
+
 class AgentPolicy(Policy):
     """Lets an `Agent` take the place of a model. Its completions hold text only, no token ids."""
 
@@ -32,21 +40,22 @@ class AgentPolicy(Policy):
         self.version = type(agent).__name__
 
     def generate(self, requests: Sequence[Request], *, sampling: Sampling) -> list[Completion]:
-        """Answer every request with the agent; ``sampling`` has no effect.
+        """Answer every request with the agent; ``sampling`` has no effect. An agent that fails costs its own episode only."""
+        if isinstance(self._agent, PreparingAgent):
+            self._agent.prepare([request.view.task_id for request in requests])
+        return [self._completion(request) for request in requests]
 
-        Raises:
-            JobError: The agent failed, or its reply is no text.
-        """
-        return [Completion(text=self._reply(request), finish=FinishReason.STOP) for request in requests]
-
-    def _reply(self, request: Request) -> str:
+    def _completion(self, request: Request) -> Completion:
         try:
             reply = self._agent.reply(request.view, random.Random(request.seed))
         except Exception as error:  # an agent of somebody's own may fail in any way
-            raise JobError(f"The agent {self.version} failed: {type(error).__name__}: {error}") from error
+            return self._failed(f"{type(error).__name__}: {error}")
         if not isinstance(reply, str):
-            raise JobError(f"The agent {self.version} must reply with text, got {reply!r:.80}")
-        return reply
+            return self._failed(f"it must reply with text, got {reply!r:.80}")
+        return Completion(text=reply, finish=FinishReason.STOP)
+
+    def _failed(self, what: str) -> Completion:
+        return Completion(text="", finish=FinishReason.ERROR, error=f"The agent {self.version} failed: {what}")
 
 
 class RandomAgent:

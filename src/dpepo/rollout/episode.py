@@ -87,6 +87,7 @@ class EpisodeState:
             initial=self.start.initial,
             turns=tuple(turn.steps for turn in self.turns),
             num_envs=self.settings.num_envs,
+            task_id=self.request.task.id,
         )
 
     def ask(self, prompts: PromptBuilder) -> Request:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from dpepo.runs.files import append_lines, read_json_lines
+from dpepo.runs.files import append_lines, read_json_lines, write_atomic
 from dpepo.types import Episode, ScoredEpisode
 
 _STAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -73,6 +73,20 @@ def write_episodes(folder: Path, stage: str, step: int, records: Iterable[Episod
     folder.mkdir(parents=True, exist_ok=True)
     append_lines(path, (_line(stage, step, record) for record in records))
     return path
+
+
+def replace_episodes(folder: Path, stage: str, step: int, records: Sequence[Episode | ScoredEpisode]) -> None:
+    """Write the file of a stage and step anew, whole or not at all; without records there is no such file.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    path = folder / episode_file_name(stage, step)
+    if not records:
+        path.unlink(missing_ok=True)
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, "".join(f"{_line(stage, step, record)}\n" for record in records))
 
 
 def _line(stage: str, step: int, record: Episode | ScoredEpisode) -> str:

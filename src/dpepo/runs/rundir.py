@@ -15,7 +15,7 @@ import os
 import platform
 import sys
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata as packages
@@ -26,7 +26,7 @@ from dpepo.config import Config
 from dpepo.errors import ConfigError, RunFolderError
 from dpepo.recipes import config_yaml, load_config
 from dpepo.runs.checkpoints import Checkpoint, LatestCheckpoint, latest_checkpoint, save_checkpoint
-from dpepo.runs.episodes import EpisodeLine, parse_file_name, read_episodes, write_episodes
+from dpepo.runs.episodes import EpisodeLine, parse_file_name, read_episodes, replace_episodes, write_episodes
 from dpepo.runs.files import write_atomic
 from dpepo.runs.metrics import MetricsFile, MetricsLog, read_metrics
 from dpepo.types import Episode, ScoredEpisode
@@ -40,6 +40,15 @@ MAY_DIFFER = (
     "env.step_timeout_s",
     "model.device",
     "model.threads",
+    "server.base_url",
+    "server.key_env",
+    "server.timeout_s",
+    "server.tries",
+    "server.concurrency",
+    "server.max_tokens_total",
+    "server.max_usd",
+    "server.usd_per_million_prompt_tokens",
+    "server.usd_per_million_reply_tokens",
     "actor.micro_tokens",
     "train.steps",
     "train.max_minutes",
@@ -152,6 +161,10 @@ class RunFolder:
     def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:
         """Append episodes to ``episodes/<stage>-<step>.jsonl``."""
         return write_episodes(self.path / "episodes", stage, step, records)
+
+    def replace_episodes(self, stage: str, step: int, records: Sequence[Episode | ScoredEpisode]) -> None:
+        """Write the file of a stage and step anew, whole or not at all; without records there is no such file."""
+        replace_episodes(self.path / "episodes", stage, step, records)
 
     def read_episodes(self, *, stage: str | None = None, problems: list[str]) -> Iterator[EpisodeLine]:
         """Read episodes back, one at a time; damaged lines are left out and described in problems."""

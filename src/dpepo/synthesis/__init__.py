@@ -1,5 +1,6 @@
-"""Cold start: teachers play tasks, and what they played becomes demonstrations."""
+"""Cold start: demonstrations from a teacher, filtered, counted and described."""
 
-from dpepo.synthesis.job import SynthResult, drop_reason, run_synth
+from dpepo.synthesis.filters import Sifted, drop_reason, parallel_share, sift
+from dpepo.synthesis.job import SynthResult, run_synth
 
-__all__ = ["SynthResult", "drop_reason", "run_synth"]
+__all__ = ["Sifted", "SynthResult", "drop_reason", "parallel_share", "run_synth", "sift"]

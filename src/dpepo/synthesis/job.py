@@ -8,13 +8,19 @@ from collections.abc import Sequence
 from dpepo.config import Config
 from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
 from dpepo.errors import JobError
+from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
-from dpepo.rollout import AgentPolicy, EpisodeRequest, cast, play_many, play_settings
+from dpepo.rollout import EpisodeRequest, play_many, play_settings
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
+from dpepo.synthesis.card import write_card
+from dpepo.synthesis.filters import parallel_share, sift
+from dpepo.synthesis.teachers import load_teacher, token_counter
 from dpepo.types import Episode, Record, Task
 
-STAGE = "synth"
+STAGE = "synth"  # episodes kept
+DROPPED = "dropped"  # episodes that were played and are no demonstrations
+PLAYED = "played"  # while a K is not complete: all of its episodes so far
 
 
 class SynthResult(Record):
@@ -33,77 +39,95 @@ class SynthResult(Record):
 
 
 def run_synth(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> SynthResult:
-    """Record demonstrations for the tasks of ``tasks.train`` into the run folder, a file per K.
+    """Record demonstrations for the tasks of ``tasks.train`` into the run folder, a file per K, with a data card.
 
-    A resumed job plays only the K whose file is not complete.
+    Every episode is written when it finishes; a resumed job plays what is missing and nothing else.
 
     Raises:
-        TaskError: The oracle has no gold actions for a task.
-        JobError: Nothing was kept.
+        RequestError: A task, the teacher or its server does not exist.
+        JobError: Nothing was kept, or a server's budget is spent.
     """
     with load_world(config.env.world, config.env.options) as world:
         tasks = select_tasks(world, config.tasks.train, seed=config.seed)
-    prompts = PromptBuilder(config.prompt)
     done = {row.step for row in run.read_metrics().rows if row.stage == STAGE}
     with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
-        for num_envs in sorted(set(config.synth.num_envs)):  # ascending, as `rewind` moves all later files aside
-            if num_envs in done:
-                continue
-            run.rewind(STAGE, num_envs - 1)
-            _record_num_envs(num_envs, tasks, config=config, pool=pool, prompts=prompts, run=run, progress=progress)
+        teacher = load_teacher(config, tasks, pool=pool, run=run)
+        try:
+            for num_envs in sorted(set(config.synth.num_envs) - done):
+                episodes = _play(num_envs, tasks, config=config, teacher=teacher, pool=pool, run=run, progress=progress)
+                _keep(num_envs, episodes, config=config, run=run)
+        finally:
+            teacher.close()
     result = _result(run)
     if not result.kept:
         raise JobError(f"No demonstration was kept: {result.dropped}. Try another synth.teacher, or synth.keep=all")
+    write_card(run, config=config, tasks=tasks, dropped=result.dropped)
     return result
 
 
-def _record_num_envs(
+def _play(
     num_envs: int,
     tasks: Sequence[Task],
     *,
     config: Config,
+    teacher: Policy,
     pool: EnvPool,
-    prompts: PromptBuilder,
     run: RunFolder,
     progress: Progress,
-) -> None:
-    """Play and write all demonstrations of one K."""
-    per_task = config.synth.episodes_per_task
-    progress.start(f"demonstrations, K = {num_envs}", total=len(tasks) * per_task, unit="episodes")
-    counts = {"played": 0, "succeeded": 0, "kept": 0}
-    dropped: Counter[str] = Counter()
+) -> list[Episode]:
+    """All episodes of one K, in the order of the tasks, whoever finished first and in whichever session."""
+    wanted = [
+        EpisodeRequest(task=task, seed=config.seed, sibling=n) for task in tasks for n in range(config.synth.episodes_per_task)
+    ]
+    problems: list[str] = []
+    lines = [line for line in run.read_episodes(stage=PLAYED, problems=problems) if line.step == num_envs]
+    for problem in problems:
+        progress.note(problem)
+    # an episode that a fault cut short says nothing about the task: a resumed job gives it another chance
+    found = {(one.task.id, one.sibling): one for line in lines if (one := line.episode).outcome is not None}
+    progress.start(f"demonstrations, K = {num_envs}", total=len(wanted), unit="episodes")
+    progress.advance(len(found))
+    succeeded = sum(episode.success for episode in found.values())
 
-    def note(episode: Episode) -> None:
-        counts["played"] += 1
-        counts["succeeded"] += episode.success
-        progress.advance(1, success=counts["succeeded"] / counts["played"])
+    def write(episode: Episode) -> None:
+        nonlocal succeeded
+        run.write_episodes(PLAYED, num_envs, [episode])
+        found[episode.task.id, episode.sibling] = episode
+        succeeded += episode.success
+        progress.advance(1, success=succeeded / len(found))
 
-    teachers = cast(config.synth.teacher, tasks, pool=pool, form=config.prompt.form, key="synth.teacher")
-    for agent, chosen in teachers:
-        requests = [EpisodeRequest(task=task, seed=config.seed, sibling=n) for task in chosen for n in range(per_task)]
-        settings = play_settings(config, num_envs=num_envs)
-        episodes = play_many(
-            requests, settings=settings, policy=AgentPolicy(agent), pool=pool, prompts=prompts, on_episode=note
-        )
-        reasons = [drop_reason(episode, keep=config.synth.keep) for episode in episodes]
-        dropped.update(reason for reason in reasons if reason)
-        kept = [episode for episode, reason in zip(episodes, reasons, strict=True) if not reason]
-        counts["kept"] += len(kept)
-        run.write_episodes(STAGE, num_envs, kept)
-    run.metrics.log(STAGE, num_envs, {**counts, **{f"dropped/{reason}": n for reason, n in dropped.items()}})
+    play_many(
+        [request for request in wanted if (request.task.id, request.sibling) not in found],
+        settings=play_settings(config, num_envs=num_envs),
+        policy=teacher,
+        pool=pool,
+        prompts=PromptBuilder(config.prompt),
+        on_episode=write,
+    )
     progress.finish()
+    return [found[request.task.id, request.sibling] for request in wanted]
 
 
-def drop_reason(episode: Episode, *, keep: str) -> str:
-    """Why an episode is no demonstration; empty when it is one. ``keep`` is "success" or "all"."""
-    if episode.outcome is None:
-        return "lost"
-    if not episode.turns:
-        return "empty"
-    if any(turn.reply.problems for turn in episode.turns):
-        return "malformed"
-    return "" if episode.success or keep == "all" else "failed"
+def _keep(num_envs: int, episodes: Sequence[Episode], *, config: Config, run: RunFolder) -> None:
+    """Sift the episodes of one K and put each where it belongs."""
+    sifted = sift(episodes, rules=config.synth, count_tokens=token_counter(config))
+    kept = [episode for episode, reason in sifted if not reason]
+    reasons = Counter(reason for _, reason in sifted if reason)
+    run.replace_episodes(STAGE, num_envs, kept)
+    run.replace_episodes(DROPPED, num_envs, [episode for episode, reason in sifted if reason])
+    run.metrics.log(
+        STAGE,
+        num_envs,
+        {
+            "played": len(episodes),
+            "succeeded": sum(episode.success for episode in episodes),
+            "kept": len(kept),
+            "parallel_share": parallel_share(kept),
+            **{f"dropped/{reason}": count for reason, count in reasons.items()},
+        },
+    )
+    run.replace_episodes(PLAYED, num_envs, [])
 
 
 def _result(run: RunFolder) -> SynthResult:
