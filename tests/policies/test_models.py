@@ -45,7 +45,7 @@ def test_a_name_that_is_neither_folder_nor_known_to_the_hub_is_asked_for_once(mo
 
 
 def test_a_folder_without_a_model_is_a_wrong_request(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no config\.json"):
+    with pytest.raises(ConfigError, match=r"no config\.json and no adapter_config\.json"):
         load_hf(ModelConfig(path=str(tmp_path)))
 
 

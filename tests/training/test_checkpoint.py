@@ -8,12 +8,12 @@ import pytest
 import torch
 from tests.support.toy_jobs import write_model
 
-from dpepo.config import ActorConfig, ModelConfig
+from dpepo.config import ActorConfig, Config, ModelConfig
 from dpepo.errors import JobError
 from dpepo.learning import Learner
 from dpepo.policies import load_hf
 from dpepo.runs.checkpoints import Checkpoint
-from dpepo.training.checkpoint import load_trained, read_learner_state, write_training_state
+from dpepo.training.checkpoint import begin, read_learner_state, write_training_state
 from dpepo.types import TrainingSample
 
 
@@ -30,7 +30,7 @@ def test_a_learner_goes_on_from_its_files_as_if_nothing_had_happened(tmp_path: P
     (tmp_path / "saved").mkdir()
     write_training_state(tmp_path / "saved", learner=learner, tokenizer=tokenizer)  # type: ignore[arg-type]
     checkpoint = Checkpoint(3, tmp_path / "saved", {})
-    model, again = load_trained(ModelConfig(path="nowhere", device="cpu"), checkpoint)
+    model, again, _, _ = begin(Config(model=ModelConfig(path=str(tmp_path / "model"), device="cpu")), checkpoint)
     assert again.encode("open box , take it") == tokenizer.encode("open box , take it")  # type: ignore[attr-defined]
     other = Learner(model, config=learner.config)
     read_learner_state(checkpoint, learner=other)

@@ -15,7 +15,7 @@ from dpepo.errors import JobError, TaskError
 from dpepo.policies import load_hf
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations, plan_epoch
-from dpepo.training.sft import SftResult, learning_rate, plan_steps, run_sft
+from dpepo.training.sft import SftResult, plan_steps, run_sft
 
 
 def sft_config(start: ColdStart, folder: Path, *settings: str) -> Config:
@@ -72,15 +72,6 @@ def test_a_batch_stays_within_its_tokens_and_a_long_sample_is_alone() -> None:
     lengths = [30, 200, 30, 30, 30, 200]
     batches = plan_epoch(lengths, batch_tokens=100, rng=random.Random(3))
     assert all(len(batch) == 1 or sum(lengths[index] for index in batch) <= 100 for batch in batches)
-
-
-def test_the_learning_rate_rises_to_its_peak_and_falls_to_almost_nothing() -> None:
-    config = SftConfig(lr=1.0, warmup=0.2)
-    rates = [learning_rate(step, num_steps=20, config=config) for step in range(1, 21)]
-    assert rates[:4] == [0.25, 0.5, 0.75, 1.0]
-    assert rates[3:] == sorted(rates[3:], reverse=True)
-    assert 0.0 < rates[-1] < 0.02
-    assert learning_rate(1, num_steps=1, config=config) == 1.0  # a job of one step learns something
 
 
 def test_a_resumed_job_ends_with_the_weights_of_one_that_never_stopped(cold_start: ColdStart, tmp_path: Path) -> None:

@@ -6,21 +6,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpepo.learning.samples import build_samples
+from dpepo.learning.schedule import learning_rate
 
 if TYPE_CHECKING:
-    from dpepo.learning.update import Learner, frozen_copy, supervised_config
+    from dpepo.learning.reference import freeze
+    from dpepo.learning.update import Learner, supervised_config
 
 __all__ = [
     "Learner",
     "build_samples",
-    "frozen_copy",
+    "freeze",
+    "learning_rate",
     "supervised_config",
 ]
 
-_LAZY = {"Learner", "frozen_copy", "supervised_config"}
+_LAZY = {"Learner": "update", "freeze": "reference", "supervised_config": "update"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(import_module("dpepo.learning.update"), name)
+        return getattr(import_module(f"dpepo.learning.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

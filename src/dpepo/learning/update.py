@@ -6,35 +6,22 @@ the guarded optimiser step. How samples are cut into forward passes never change
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from dpepo.config import ActorConfig, SftConfig
 from dpepo.errors import JobError
 from dpepo.learning.batching import TrainBatch, build_batches, split_minibatches
 from dpepo.learning.forward import can_share_prompts, score_tokens
 from dpepo.learning.losses import actor_loss
+from dpepo.learning.optimizer import MasterAdamW
+from dpepo.learning.reference import Reference
 from dpepo.types import TrainingSample
-
-Reference = Callable[[], AbstractContextManager[torch.nn.Module]]
-"""Lends the reference policy for the length of a `with` block: a frozen copy, or the same model with its adapter changed."""
-
-
-def frozen_copy(model: torch.nn.Module) -> Reference:
-    """A reference that stays as the model is now: take it from the policy RL starts from, before a resume loads its weights."""
-    frozen = copy.deepcopy(model).eval().requires_grad_(False)
-
-    @contextmanager
-    def lend() -> Iterator[torch.nn.Module]:
-        yield frozen
-
-    return lend
 
 
 def supervised_config(sft: SftConfig, *, micro_tokens: int) -> ActorConfig:
@@ -62,14 +49,14 @@ class Learner:
             model: A causal language model of transformers, or one wrapped by PEFT.
             config: Learning rate, clipping, KL weight, minibatches.
             temperature: Of sampling; log-probabilities are taken at it. 0 (greedy) counts as 1, as in `Completion.logprobs`.
-            reference: Needed when `config.kl_coef` is above 0; see `frozen_copy`.
+            reference: Needed when `config.kl_coef` is above 0; see `dpepo.learning.freeze`.
             share_prompts: Compute equal prompts once per forward pass where the model allows it. Has no effect on the result.
 
         Raises:
             ValueError: A KL weight without a reference, or a model with nothing to train.
         """
         if config.kl_coef > 0 and reference is None:
-            raise ValueError("actor.kl_coef above 0 needs a reference policy: pass reference=frozen_copy(model)")
+            raise ValueError("actor.kl_coef above 0 needs a reference policy: pass reference=freeze(model)")
         self.model = model
         self.config = config
         self.temperature = temperature or 1.0
@@ -81,17 +68,16 @@ class Learner:
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if not self._parameters:
             raise ValueError("the model has no trainable parameter")
-        self._optimizer = torch.optim.AdamW(self._parameters, lr=config.lr, weight_decay=config.weight_decay, fused=True)
+        self._optimizer = MasterAdamW(self._parameters, lr=config.lr, weight_decay=config.weight_decay)
 
     def set_lr(self, lr: float) -> None:
         """Learning rate of the steps to come."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = lr
+        self._optimizer.lr = lr
 
     @property
     def lr(self) -> float:
         """Learning rate of the next step."""
-        return float(self._optimizer.param_groups[0]["lr"])
+        return self._optimizer.lr
 
     def update(self, samples: Sequence[TrainingSample], *, lr: float | None = None) -> dict[str, float]:
         """One optimiser step per minibatch of the configured number, each over whole episodes.
@@ -114,7 +100,7 @@ class Learner:
         """
         if lr is not None:
             self.set_lr(lr)
-        self.model.eval()  # dropout would make the ratio of the first update differ from 1
+        self._without_dropout()  # it would make the ratio of the first update differ from 1
         sums: Counter[str] = Counter()
         norms: list[float] = []
         num_tokens = 0
@@ -151,7 +137,7 @@ class Learner:
         self.model.train()
         num_tokens = sum(len(sample.token_ids) for sample in samples)
         loss_sum = 0.0
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad()
         for batch in self._batches(samples):
             loss = -score_tokens(self.model, batch).logprobs_N.sum()
             (loss / num_tokens).backward()  # type: ignore[no-untyped-call]
@@ -182,12 +168,19 @@ class Learner:
             max_tokens=self.config.micro_tokens,
             share_prompts=self._share_prompts,
             device=self._parameters[0].device,
-            dtype=self._parameters[0].dtype,
+            dtype=self.model.get_input_embeddings().weight.dtype,  # an adapter's own weights may be more precise
         )
+
+    def _without_dropout(self) -> None:
+        """Evaluation mode, but layers that are to be computed again for gradients still are: they ask for training mode."""
+        self.model.eval()
+        for module in self.model.modules():
+            if isinstance(module, GradientCheckpointingLayer) and module.gradient_checkpointing:
+                module.training = True  # of this module alone; dropout is a matter of those inside
 
     def _actor_backward(self, samples: Sequence[TrainingSample], *, num_tokens: int) -> dict[str, float]:
         """Gradients of the minibatch's loss; returns sums over its tokens, "loss", "tokens" and "computed" among them."""
-        self._optimizer.zero_grad(set_to_none=True)  # an interrupted update may have left gradients behind
+        self._optimizer.zero_grad()  # an interrupted update may have left gradients behind
         sums = Counter({"tokens": float(num_tokens), "computed": float(sum(len(sample.token_ids) for sample in samples))})
         for batch in self._batches(samples):
             device = batch.target_N.device
@@ -214,7 +207,7 @@ class Learner:
     def _step(self, *, finite: bool) -> float:
         """Clip and step, or leave all as it was when loss or gradient is not finite. Returns the norm before clipping."""
         # the loss is asked as well: a bound that holds back a NaN leaves gradients that look fine
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.config.max_grad_norm)) if finite else math.nan
+        norm = self._optimizer.clip(self.config.max_grad_norm) if finite else math.nan
         if math.isfinite(norm):
             self._optimizer.step()
             self.num_updates += 1
@@ -222,7 +215,7 @@ class Learner:
         else:
             self.num_skipped += 1
             self.num_skipped_in_a_row += 1
-        self._optimizer.zero_grad(set_to_none=True)
+        self._optimizer.zero_grad()
         if self.num_skipped_in_a_row >= self.config.max_skipped:
             raise JobError(
                 f"{self.num_skipped_in_a_row} optimiser steps in a row were not finite; the weights are those of the last good "

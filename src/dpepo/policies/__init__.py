@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpepo.policies.base import Policy
-from dpepo.policies.models import BUILTIN_MODELS, load_hf, model_folder
+from dpepo.policies.models import BUILTIN_MODELS, base_folder, load_hf, model_folder
 from dpepo.policies.scripted import ScriptedPolicy
 
 if TYPE_CHECKING:
     from dpepo.policies.hf import HfPolicy
 
-__all__ = ["BUILTIN_MODELS", "HfPolicy", "Policy", "ScriptedPolicy", "load_hf", "model_folder"]
+__all__ = ["BUILTIN_MODELS", "HfPolicy", "Policy", "ScriptedPolicy", "base_folder", "load_hf", "model_folder"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """Loading a language model and its tokenizer, with errors that say what to do.
 
-torch and transformers are imported when a model is loaded, not when this module is.
+torch, transformers and peft are imported when a model is loaded, not when this module is. Weights are read from safetensors
+only, and code that a model folder brings along is never run.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import json
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpepo.config import ModelConfig
 from dpepo.errors import ConfigError, MissingPackage, did_you_mean
+from dpepo.policies.lora import ADAPTER_CONFIG, adapter_base, add_adapter, check_peft, is_adapter, load_adapter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -44,51 +46,88 @@ def model_folder(path: str) -> str:
         package, folder = BUILTIN_MODELS[name]
         return str(resources.files(package) / folder)
     if Path(path).is_dir():
-        found = [inside for inside in _MODEL_INSIDE if (Path(path) / inside / "config.json").is_file()]
+        inside = [Path(path) / inside for inside in _MODEL_INSIDE]
+        found = [folder for folder in inside if (folder / "config.json").is_file() or is_adapter(folder)]
         if not found:
             raise ConfigError(
-                f"model.path: the folder {path} holds no config.json, so it is not a Hugging Face model folder, nor a run or "
-                "checkpoint that holds one"
+                f"model.path: the folder {path} holds no config.json and no {ADAPTER_CONFIG}, so it is not a Hugging Face "
+                "model or adapter folder, nor a run or checkpoint that holds one"
             )
-        return str(Path(path) / found[0])
+        return str(found[0])
     if path.startswith(("/", "./", "../", "~")) and not Path(path).exists():
         raise ConfigError(f"model.path: there is no folder {path}")
     return path
 
 
-def load_hf(config: ModelConfig) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def base_folder(config: ModelConfig) -> str:
+    """The folder or hub id of the whole model that ``model.path`` stands for: itself, or the base of the adapter there.
+
+    Raises:
+        ConfigError: There is no such model, or an adapter's base is an adapter itself.
+    """
+    folder = model_folder(config.path)
+    if not is_adapter(folder):
+        if config.base:
+            raise ConfigError(f"model.base is set, but model.path {config.path} is not an adapter. Leave it out")
+        return folder
+    base = model_folder(adapter_base(folder, explicit=config.base))
+    if is_adapter(base):
+        raise ConfigError(
+            f"model.path: the base of the adapter in {folder} is itself an adapter. Try: dpepo export {base} --merge"
+        )
+    return base
+
+
+def load_hf(config: ModelConfig, *, train: bool = False, seed: int = 0) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load model and tokenizer and set torch's number of CPU threads.
 
     The model is in evaluation mode, on its device, in the type configured. Its generation settings are kept but never used,
-    see `dpepo.policies.hf`.
+    see `dpepo.policies.hf`. With ``model.lora.rank`` above 0 a model to be trained has an adapter: the one of ``model.path``
+    where that is an adapter, else a new one. Where nothing is trained, only an adapter of ``model.path`` counts.
 
     Args:
         config: Section ``model`` of the configuration.
+        train: Whether it is to be trained.
+        seed: Of a new adapter.
 
     Returns:
-        The model and its tokenizer.
+        The model, wrapped by PEFT where it has an adapter, and its tokenizer.
 
     Raises:
-        ConfigError: The path is no model, or the device does not exist.
-        MissingPackage: torch or transformers is not installed.
+        ConfigError: The path is no model, the device does not exist, or the adapter is not as configured.
+        MissingPackage: torch, transformers or peft is not installed.
     """
-    folder = model_folder(config.path)
+    folder, base = model_folder(config.path), base_folder(config)
+    if train and is_adapter(folder) and not config.lora.rank:
+        raise ConfigError(
+            f"model.path {config.path} is an adapter, but model.lora.rank is 0, which trains all weights. Give model.lora.* "
+            "as it was trained, or merge it first: dpepo export RUN --merge"
+        )
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingPackage(package, extra="train", needed_for="Loading a model")
-    _check_hub(folder)
+    if is_adapter(folder) or (train and config.lora.rank):
+        check_peft()
+    _check_hub(base)
     import torch
-    from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the package's own bars would break up the display of the job
     torch.set_num_threads(config.threads)
     device = _device(config.device)
     try:
-        tokenizer = _load_tokenizer(folder)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, config.dtype))
+        tokenizer = _load_tokenizer(_tokenizer_folder(folder, base))
+        model = _load_whole(base, dtype=config.dtype)
     except (OSError, ValueError, ImportError) as error:  # what transformers raises for missing, unknown and cut-off files
         raise ConfigError(f"model.path: could not load {config.path!r}: {_first_line(error)}") from error
+    whole = model
+    if is_adapter(folder):
+        model = load_adapter(model, folder, base=base, train=config.lora if train else None)
+    elif train and config.lora.rank:
+        name = config.path if config.path.startswith(_BUILTIN) else base
+        model = add_adapter(model, config.lora, base=name, seed=seed)
+    if train and config.gradient_checkpointing:
+        whole.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     torch.nn.Module.to(model, device)  # the module moves in place; transformers' own `to` only adds checks for quantised models
     model.train(False)
     return model, tokenizer
@@ -104,11 +143,32 @@ def load_tokenizer(config: ModelConfig) -> PreTrainedTokenizerBase:
     if find_spec("transformers") is None:
         raise MissingPackage("transformers", extra="train", needed_for="Loading a tokenizer")
     folder = model_folder(config.path)
-    _check_hub(folder)
+    if not is_adapter(folder):
+        _check_hub(folder)
     try:
-        return _load_tokenizer(folder)
+        return _load_tokenizer(_tokenizer_folder(folder, base_folder(config)))
     except (OSError, ValueError, ImportError) as error:
         raise ConfigError(f"model.path: could not load the tokenizer of {config.path!r}: {_first_line(error)}") from error
+
+
+def _load_whole(name: str, *, dtype: str) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if Path(name).is_dir() and not any(Path(name).glob("*.safetensors")):
+        raise ValueError("it holds no *.safetensors. Weights in other files could run code, and are not read")
+    return AutoModelForCausalLM.from_pretrained(
+        name, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
+    )
+
+
+def _has_tokenizer(folder: str) -> bool:
+    return (Path(folder) / "tokenizer_config.json").is_file()
+
+
+def _tokenizer_folder(folder: str, base: str) -> str:
+    """An adapter folder of dpepo holds the tokenizer as well; others leave it with the base model."""
+    return folder if _has_tokenizer(folder) else base
 
 
 def _check_hub(name: str) -> None:
@@ -142,7 +202,7 @@ def _load_tokenizer(folder: str) -> PreTrainedTokenizerBase:
     named = json.loads(settings.read_text(encoding="utf-8")).get("tokenizer_class") if settings.is_file() else None
     own_vocabulary = named in _GENERIC_TOKENIZERS and (Path(folder) / "tokenizer.json").is_file()
     loader = PreTrainedTokenizerFast if own_vocabulary else AutoTokenizer
-    tokenizer: PreTrainedTokenizerBase = loader.from_pretrained(folder)
+    tokenizer: PreTrainedTokenizerBase = loader.from_pretrained(folder, trust_remote_code=False)
     return tokenizer
 
 

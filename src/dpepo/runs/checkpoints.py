@@ -1,7 +1,8 @@
 """Checkpoints that are complete or not there: written aside, checked by a manifest, moved into place in one step.
 
 Layout of a ``checkpoints`` folder: ``step-0005/`` with the files of the job and ``manifest.json`` (size and SHA-256 of each),
-and the link ``latest``, which moves last. A folder without a manifest, or whose files differ from it, is never used.
+and the link ``latest``, which moves last. A folder without a manifest, or whose files differ from it, is never used. Where
+checkpoints are given scores, ``best`` points to the one with the highest; it is kept however old it is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from dpepo.runs.files import sync_folder, write_atomic
 
 MANIFEST = "manifest.json"
+_SCORE = "score"  # in a manifest's metadata
 _NAME = re.compile(r"step-([0-9]{4,})")
 
 
@@ -52,6 +54,7 @@ def save_checkpoint(
     *,
     keep_last: int,
     metadata: Mapping[str, Any] | None = None,
+    score: float | None = None,
 ) -> Checkpoint:
     """Write a checkpoint so that a crash at any moment leaves the ones before it usable.
 
@@ -61,6 +64,7 @@ def save_checkpoint(
         write: Puts the files into the empty folder it is given.
         keep_last: How many of the newest checkpoints stay, this one included; at least 1.
         metadata: Small JSON values kept in the manifest.
+        score: How good it is, by a number that is comparable between checkpoints; the best one stays as well.
 
     Raises:
         OSError: The folder cannot be written, or the disk is full.
@@ -71,14 +75,18 @@ def save_checkpoint(
     temporary = folder / f".new-{target.name}"
     temporary.mkdir()
     write(temporary)
-    _write_manifest(temporary, step, metadata or {})
+    metadata = {**(metadata or {}), **({} if score is None else {_SCORE: score})}
+    _write_manifest(temporary, step, metadata)
     if target.exists():  # the same step, repeated after a resume, or damaged
         target.rename(folder / f".old-{target.name}")
     temporary.rename(target)
     sync_folder(folder)
-    _point_latest(folder, target.name)
-    _prune(folder, keep_last=keep_last, newest=step)
-    return Checkpoint(step, target, dict(metadata or {}))
+    best = best_checkpoint(folder, up_to=step)
+    if best is not None:
+        _point(folder, "best", best.path.name)
+    _point(folder, "latest", target.name)
+    _prune(folder, keep_last=keep_last, newest=step, best=best)
+    return Checkpoint(step, target, metadata)
 
 
 def latest_checkpoint(folder: Path) -> LatestCheckpoint:
@@ -92,6 +100,22 @@ def latest_checkpoint(folder: Path) -> LatestCheckpoint:
     return LatestCheckpoint(None, tuple(problems))
 
 
+def best_checkpoint(folder: Path, *, up_to: int) -> Checkpoint | None:
+    """The checkpoint with the highest score, the earliest of equals, among those up to a step; None where none has a score.
+
+    Only manifests are read, not the files they list.
+    """
+    scored = []
+    for path in _steps(folder):
+        try:
+            checkpoint = _read_manifest(path)[0]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if checkpoint.step <= up_to and isinstance(checkpoint.metadata.get(_SCORE), float):
+            scored.append(checkpoint)
+    return max(scored, key=lambda checkpoint: (checkpoint.metadata[_SCORE], -checkpoint.step), default=None)
+
+
 def _steps(folder: Path) -> list[Path]:
     found = [(int(match[1]), path) for path in folder.glob("step-*") if (match := _NAME.fullmatch(path.name)) and path.is_dir()]
     return [path for _, path in sorted(found)]
@@ -99,9 +123,7 @@ def _steps(folder: Path) -> list[Path]:
 
 def _check(path: Path) -> tuple[Checkpoint | None, str]:
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-        files = dict(manifest["files"])
-        checkpoint = Checkpoint(int(manifest["step"]), path, dict(manifest["metadata"]))
+        checkpoint, files = _read_manifest(path)
         # All sizes first: a file cut short is found without reading gigabytes.
         for name, entry in files.items():
             size = (path / name).stat().st_size if (path / name).is_file() else None
@@ -116,6 +138,11 @@ def _check(path: Path) -> tuple[Checkpoint | None, str]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         return None, f"checkpoint {path.name} cannot be read: {type(error).__name__}: {error}"
     return checkpoint, ""
+
+
+def _read_manifest(path: Path) -> tuple[Checkpoint, dict[str, Any]]:
+    manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    return Checkpoint(int(manifest["step"]), path, dict(manifest["metadata"])), dict(manifest["files"])
 
 
 def _write_manifest(folder: Path, step: int, metadata: Mapping[str, Any]) -> None:
@@ -134,16 +161,17 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _point_latest(folder: Path, name: str) -> None:
-    link = folder / ".new-latest"
+def _point(folder: Path, link_name: str, name: str) -> None:
+    link = folder / f".new-{link_name}"
     link.unlink(missing_ok=True)
     link.symlink_to(name)
-    link.replace(folder / "latest")
+    link.replace(folder / link_name)
 
 
-def _prune(folder: Path, *, keep_last: int, newest: int) -> None:
+def _prune(folder: Path, *, keep_last: int, newest: int, best: Checkpoint | None) -> None:
     steps = [path for path in _steps(folder) if int(path.name.removeprefix("step-")) <= newest]
-    for path in steps[: -max(keep_last, 1)]:
+    kept = {*steps[-max(keep_last, 1) :], *([] if best is None else [best.path])}
+    for path in [path for path in steps if path not in kept]:
         path.rename(folder / f".old-{path.name}")  # so that a crash leaves no half-deleted checkpoint under a good name
     _clear_leftovers(folder)
 

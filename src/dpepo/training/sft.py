@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +11,11 @@ import torch
 
 from dpepo.config import Config, SftConfig
 from dpepo.errors import JobError
-from dpepo.learning import Learner, supervised_config
+from dpepo.learning import Learner, learning_rate, supervised_config
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
-from dpepo.training.checkpoint import find_checkpoint, load_trained, read_learner_state, write_training_state
+from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
 from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations, plan_epoch
 from dpepo.types import Record
 
@@ -56,7 +55,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
     """
     episodes = load_demonstrations(config.sft.demonstrations, progress=progress)
     checkpoint = find_checkpoint(run, progress=progress)
-    model, tokenizer = load_trained(config.model, checkpoint)
+    model, tokenizer, _, identity = begin(config, checkpoint)
     data = DemonstrationSet(episodes, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
     if data.num_dropped:
         progress.note(f"{data.num_dropped} samples are longer than model.max_length or lack a reply, and are left out")
@@ -80,6 +79,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
                 step.number,
                 lambda folder: write_training_state(folder, learner=learner, tokenizer=tokenizer),
                 keep_last=config.train.keep_last,
+                metadata={"model": dict(identity)},
             )
     progress.finish()
     return _result(run, data=data)
@@ -92,20 +92,6 @@ def plan_steps(lengths: Sequence[int], *, config: SftConfig, seed: int) -> list[
         for batch in plan_epoch(lengths, batch_tokens=config.batch_tokens, rng=random.Random(f"{seed}/sft/{epoch}")):
             plan.append(Step(number=len(plan) + 1, epoch=epoch, samples=batch))
     return plan
-
-
-def learning_rate(step: int, *, num_steps: int, config: SftConfig) -> float:
-    """Linear warm-up to the peak, then a cosine that reaches zero after the last step.
-
-    Args:
-        step: From 1.
-        num_steps: Steps of the job.
-        config: Peak and share of warm-up.
-    """
-    warmup = max(1, round(config.warmup * num_steps))
-    if step <= warmup:
-        return config.lr * step / warmup
-    return config.lr * 0.5 * (1.0 + math.cos(math.pi * (step - warmup) / max(1, num_steps - warmup + 1)))
 
 
 def _step_seed(seed: int, step: int) -> int:
