@@ -1,0 +1,449 @@
+"""ALFWorld's rules, played without a planner: a game is loaded once, and all its copies are positions in one graph of states.
+
+The rules are those of ``alfred.pddl`` and the sentences those of ``alfred.twl2`` (releases 2.1.1 and 2.1.2; the two differ in
+wording only). Tests and ``benchmarks/environments.py`` compare every observation with the package's own player, byte by byte;
+docs/decisions/0006 says why there is an engine of our own.
+
+A state is immutable and knows the states its commands lead to, so that copies and siblings share all work. Facts that no rule
+or sentence looks at (``checked``, ``isOn``) are left out of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from dpepo.envs.alfworld.games import Game, Wording
+from dpepo.envs.alfworld.names import readable_names
+from dpepo.envs.alfworld.pddl import Fact, Literal, Problem, parse_problem
+
+NOTHING_HAPPENS = "Nothing happens."
+INTRO = "-= Welcome to TextWorld, ALFRED! =-"
+_BASINS = ("sinkbasintype", "sinktype")
+_BLADES = ("knifetype", "butterknifetype")
+_FLAGS = ("opened", "isclean", "ishot", "iscool", "istoggled", "issliced")
+_HELP = """
+Available commands:
+  look:                             look around your current location
+  inventory:                        check your current inventory
+  go to (receptacle):               move to a receptacle
+  open (receptacle):                open a receptacle
+  close (receptacle):               close a receptacle
+  take (object) from (receptacle):  take an object from a receptacle
+  move (object) to (receptacle):  place an object in or on a receptacle
+  examine (something):              examine a receptacle or an object
+  use (object):                     use an object
+  heat (object) with (receptacle):  heat an object using a receptacle
+  clean (object) with (receptacle): clean an object using a receptacle
+  cool (object) with (receptacle):  cool an object using a receptacle
+  slice (object) with (object):     slice an object using a sharp object
+"""
+
+Pairs = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class State:
+    """What can change: everything else about a game is fixed."""
+
+    place: str  # location of the agent
+    held: str  # the object in hand, or ""
+    inside: Pairs  # (object, receptacle); an object may lie in several that overlap
+    at: Pairs  # (object, location)
+    left: Pairs  # (object, receptacle) it was taken out of and not put back into
+    marks: Pairs  # (flag, thing), flags of _FLAGS
+
+
+@dataclass
+class Node:
+    """A state that was reached, with what is known about it."""
+
+    state: State
+    code: int  # 64-bit fingerprint, the same in every process
+    won: bool
+    commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # command to action; filled on first use
+    admissible: tuple[str, ...] = ()
+    edges: dict[str, tuple[Node, str]] = field(default_factory=dict)  # command to next node and sentence
+
+
+class LoadedGame:
+    """A game ready to be played by any number of copies at once, in one thread."""
+
+    def __init__(self, game: Game, *, wording: Wording | None = None, max_states: int = 50_000) -> None:
+        """Load a game.
+
+        Args:
+            game: The game.
+            wording: Play it in another release's wording; None: that of its file.
+            max_states: States remembered; beyond it memory starts afresh, which costs time and changes nothing else.
+
+        Raises:
+            PddlError: Its problem cannot be read.
+        """
+        self.wording = wording or game.wording
+        self.goal = game.sentence
+        problem = parse_problem(game.problem)
+        facts = problem.facts
+        self.problem = problem
+        self.names = readable_names(name for held in facts.values() for fact in held for name in fact)
+        self.types: dict[str, str] = {name: kind for name, kind in facts.get("objecttype", ())}
+        self.receptacle_types: dict[str, str] = {name: kind for name, kind in facts.get("receptacletype", ())}
+        self.places: dict[str, str] = dict(sorted(facts.get("receptacleatlocation", ())))  # receptacle to location, in order
+        self._here: dict[str, list[str]] = {}
+        for receptacle, place in self.places.items():
+            self._here.setdefault(place, []).append(receptacle)
+        self._has: dict[str, set[str]] = {
+            name: {fact[0] for fact in facts.get(name, ())}
+            for name in (
+                "openable",
+                "pickupable",
+                "toggleable",
+                "sliceable",
+                "cleanable",
+                "heatable",
+                "coolable",
+                "isreceptacleobject",
+            )
+        }
+        self._fits: set[Fact] = facts.get("cancontain", set())
+        self._goal = _Goal(problem)
+        self._max_states = max_states
+        self._nodes: dict[State, Node] = {}
+        self.start = self._node(_initial(problem))
+
+    @property
+    def intro(self) -> str:
+        """The first observation."""
+        start = self.start.state
+        seen = (
+            self._facing(start) or f"You are in the middle of a room. Looking quickly around you, you see {self._all_places()}."
+        )
+        return f"{INTRO}\n\n{seen}\n\nYour task is to: {self.goal}"
+
+    def step(self, node: Node, command: str) -> tuple[Node, str, bool]:
+        """Do a command.
+
+        Returns:
+            The next state, the sentence, and whether the command was understood.
+        """
+        command = command.strip()
+        known = node.edges.get(command)
+        if known is not None:
+            return *known, True
+        if command not in self._commands(node):
+            return node, NOTHING_HAPPENS, False
+        after, text = self._do(node.state, node.commands[command])
+        node.edges[command] = (self._node(after), text)
+        return *node.edges[command], True
+
+    def admissible(self, node: Node) -> tuple[str, ...]:
+        """All commands that are understood in a state, sorted."""
+        self._commands(node)
+        return node.admissible
+
+    def is_closed(self, state: State, receptacle: str) -> bool:
+        """Whether a receptacle has to be opened before one can reach into it."""
+        return receptacle in self._has["openable"] and ("opened", receptacle) not in state.marks
+
+    def _node(self, state: State) -> Node:
+        node = self._nodes.get(state)
+        if node is None:
+            if len(self._nodes) >= self._max_states:
+                self._nodes.clear()  # copies in play keep the nodes they stand on
+            node = self._nodes[state] = Node(state=state, code=_code(state), won=self._goal.holds(state))
+        return node
+
+    def _commands(self, node: Node) -> Mapping[str, tuple[str, ...]]:
+        if not node.commands:
+            node.commands = dict(self._all_commands(node.state))
+            node.admissible = tuple(sorted(node.commands))
+        return node.commands
+
+    def _all_commands(self, state: State) -> Iterable[tuple[str, tuple[str, ...]]]:
+        names = self.names
+        yield "look", ("look",)
+        yield "inventory", ("inventory",)
+        if self.wording is Wording.V2_1_2:
+            yield "help", ("help",)
+        for receptacle, place in self.places.items():
+            if place != state.place:
+                yield f"go to {names[receptacle]}", ("go", receptacle)
+        if state.held:
+            # The domain lets one examine visible things too, but for a stray comma in its precondition: "?l - location, ?r".
+            yield f"examine {names[state.held]}", ("examine", state.held)
+            if self.types.get(state.held) in _BLADES:
+                for thing, place in state.at:
+                    if place == state.place and thing in self._has["sliceable"]:
+                        yield f"slice {names[thing]} with {names[state.held]}", ("slice", thing, state.held)
+        for receptacle in self._here.get(state.place, ()):
+            yield from self._commands_at(state, receptacle)
+
+    def _commands_at(self, state: State, receptacle: str) -> Iterable[tuple[str, tuple[str, ...]]]:
+        names, name = self.names, self.names[receptacle]
+        yield f"examine {name}", ("examine receptacle", receptacle)
+        openable = receptacle in self._has["openable"]
+        opened = ("opened", receptacle) in state.marks
+        if openable:
+            yield (f"close {name}", ("close", receptacle)) if opened else (f"open {name}", ("open", receptacle))
+        things = [thing for thing, where in state.inside if where == receptacle]
+        for thing in things:
+            if thing in self._has["toggleable"]:
+                yield f"use {names[thing]}", ("use", thing)
+        if opened or not openable:
+            for thing in things:
+                if not state.held and thing in self._has["pickupable"]:
+                    yield f"take {names[thing]} from {name}", ("take", thing, receptacle)
+        if state.held:
+            yield from self._commands_in_hand(state, receptacle, reachable=opened or not openable)
+
+    def _commands_in_hand(self, state: State, receptacle: str, *, reachable: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
+        thing, kind = state.held, self.receptacle_types.get(receptacle, "")
+        pair = self.names[thing], self.names[receptacle]
+        if reachable and (kind, self.types.get(thing, "")) in self._fits:
+            form = "move {} to {}" if self.wording is Wording.V2_1_2 else "put {} in/on {}"
+            yield form.format(*pair), ("put", thing, receptacle)
+        if kind in _BASINS and thing in self._has["cleanable"]:
+            yield "clean {} with {}".format(*pair), ("clean", thing, receptacle)
+        if kind == "microwavetype" and thing in self._has["heatable"]:
+            yield "heat {} with {}".format(*pair), ("heat", thing, receptacle)
+        if kind == "fridgetype" and thing in self._has["coolable"]:
+            yield "cool {} with {}".format(*pair), ("cool", thing, receptacle)
+
+    def _do(self, state: State, action: tuple[str, ...]) -> tuple[State, str]:
+        verb, *things = action
+        rule: Callable[..., tuple[State, str]] = getattr(self, f"_do_{verb.replace(' ', '_')}")
+        return rule(state, *things)
+
+    def _do_look(self, state: State) -> tuple[State, str]:
+        return state, self._facing(state) or "You are in the middle of a room. Looking quickly around you, you see nothing."
+
+    def _do_help(self, state: State) -> tuple[State, str]:
+        return state, _HELP
+
+    def _do_inventory(self, state: State) -> tuple[State, str]:
+        carrying = f"You are carrying: a {self.names[state.held]}." if state.held else "You are not carrying anything."
+        return state, carrying
+
+    def _do_go(self, state: State, receptacle: str) -> tuple[State, str]:
+        after = _changed(state, place=self.places[receptacle])
+        goal = receptacle if self.wording is Wording.V2_1_2 else after.place
+        return after, f"You arrive at {self.names[goal]}. {self._contents(after, receptacle)}"
+
+    def _do_open(self, state: State, receptacle: str) -> tuple[State, str]:
+        after = _changed(state, marks=state.marks | {("opened", receptacle)})
+        return after, f"You open the {self.names[receptacle]}. {self._contents(after, receptacle)}"
+
+    def _do_close(self, state: State, receptacle: str) -> tuple[State, str]:
+        after = _changed(state, marks=state.marks - {("opened", receptacle)})
+        return after, f"You close the {self.names[receptacle]}."
+
+    def _do_take(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
+        after = _changed(
+            state,
+            held=thing,
+            inside=state.inside - {(thing, receptacle)},
+            at=state.at - {(thing, state.place)},
+            left=state.left | {(thing, receptacle)},
+        )
+        return after, f"You pick up the {self.names[thing]} from the {self.names[receptacle]}."
+
+    def _do_put(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
+        after = _changed(
+            state,
+            held="",
+            inside=state.inside | {(thing, receptacle)},
+            at=state.at | {(thing, state.place)},
+            left=state.left - {(thing, receptacle)},
+        )
+        sentence = "You move the {} to the {}." if self.wording is Wording.V2_1_2 else "You put the {} in/on the {}."
+        return after, sentence.format(self.names[thing], self.names[receptacle])
+
+    def _do_clean(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
+        after = _changed(state, marks=state.marks | {("isclean", thing)})
+        return after, f"You clean the {self.names[thing]} using the {self.names[receptacle]}."
+
+    def _do_heat(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
+        after = _changed(state, marks=(state.marks | {("ishot", thing)}) - {("iscool", thing)})
+        return after, f"You heat the {self.names[thing]} using the {self.names[receptacle]}."
+
+    def _do_cool(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
+        after = _changed(state, marks=(state.marks | {("iscool", thing)}) - {("ishot", thing)})
+        return after, f"You cool the {self.names[thing]} using the {self.names[receptacle]}."
+
+    def _do_use(self, state: State, thing: str) -> tuple[State, str]:
+        after = _changed(state, marks=state.marks | {("istoggled", thing)})
+        return after, f"You turn on the {self.names[thing]}."
+
+    def _do_slice(self, state: State, thing: str, blade: str) -> tuple[State, str]:
+        after = _changed(state, marks=state.marks | {("issliced", thing)})
+        return after, f"You sliced the {self.names[thing]} with the {self.names[blade]}."
+
+    def _do_examine_receptacle(self, state: State, receptacle: str) -> tuple[State, str]:
+        return state, self._contents(state, receptacle)
+
+    def _do_examine(self, state: State, thing: str) -> tuple[State, str]:
+        return state, self._described(state, thing)
+
+    def _described(self, state: State, thing: str) -> str:
+        name, marks = self.names[thing], state.marks
+        if thing in self._has["isreceptacleobject"]:
+            held = sorted(inner for inner, outer in self.problem.facts.get("inreceptacleobject", ()) if outer == thing)
+            return f"This is a normal {name}. In it, you see {self._listed(held)}."
+        clean, hot, cool = (("is" + word, thing) in marks for word in ("clean", "hot", "cool"))
+        warmth = "hot" if hot else "cool" if cool else ""
+        if ("issliced", thing) in marks and (clean or warmth):
+            return f"This is a {' and '.join(word for word in (warmth, 'clean' if clean else '') if word)} sliced {name}."
+        if clean and warmth:
+            return f"This is a {warmth} and clean {name}."
+        if hot or clean or cool:
+            return f"This is a {'hot' if hot else 'clean' if clean else 'cold'} {name}."
+        if thing in self._has["toggleable"] and ("istoggled", thing) in marks:
+            return f"This {name} is on."
+        if thing in self._has["sliceable"] and ("issliced", thing) in marks:
+            return f"This is a sliced {name}."
+        return f"There's nothing special about {name}."
+
+    def _contents(self, state: State, receptacle: str) -> str:
+        name = self.names[receptacle]
+        openable = receptacle in self._has["openable"]
+        if self.is_closed(state, receptacle):
+            return f"The {name} is closed."
+        things = self._listed(sorted(thing for thing, where in state.inside if where == receptacle))
+        return f"The {name} is open. In it, you see {things}." if openable else f"On the {name}, you see {things}."
+
+    def _facing(self, state: State) -> str:
+        """Where the agent stands; empty in the middle of the room."""
+        here = self._here.get(state.place)
+        if not here:
+            return ""
+        beside = [
+            thing
+            for thing, place in sorted(state.at)
+            if place == state.place
+            for receptacle in here
+            if (thing, receptacle) in state.left
+        ]
+        facing = _enumerated([self.names[receptacle] for receptacle in here])
+        return f"You are facing the {facing}. Next to it, you see {self._listed(beside)}."
+
+    def _all_places(self) -> str:
+        return self._listed(list(self.places))
+
+    def _listed(self, things: list[str]) -> str:
+        return _enumerated([f"a {self.names[thing]}" for thing in things])
+
+
+def _enumerated(texts: list[str]) -> str:
+    if not texts:
+        return "nothing"
+    return ", ".join([*texts[:-1], f"and {texts[-1]}"]) if len(texts) > 1 else texts[0]
+
+
+def _initial(problem: Problem) -> State:
+    facts = problem.facts
+    [(_, place)] = facts["atlocation"]
+    held = [thing for _, thing in facts.get("holds", ())]
+    return State(
+        place=place,
+        held=held[0] if held else "",
+        inside=_pairs(facts.get("inreceptacle", ())),
+        at=_pairs(facts.get("objectatlocation", ())),
+        left=frozenset(),
+        marks=frozenset((flag, fact[0]) for flag in _FLAGS for fact in facts.get(flag, ())),
+    )
+
+
+def _pairs(facts: Iterable[Fact]) -> Pairs:
+    return frozenset((fact[0], fact[1]) for fact in facts)
+
+
+def _changed(
+    state: State,
+    *,
+    place: str | None = None,
+    held: str | None = None,
+    inside: Pairs | None = None,
+    at: Pairs | None = None,
+    left: Pairs | None = None,
+    marks: Pairs | None = None,
+) -> State:
+    return State(
+        place=state.place if place is None else place,
+        held=state.held if held is None else held,
+        inside=state.inside if inside is None else inside,
+        at=state.at if at is None else at,
+        left=state.left if left is None else left,
+        marks=state.marks if marks is None else marks,
+    )
+
+
+@cache
+def _digest(*words: str) -> int:
+    return int.from_bytes(hashlib.blake2b("\0".join(words).encode(), digest_size=8).digest(), "big")
+
+
+def _code(state: State) -> int:
+    """A fingerprint that does not depend on order, process or machine."""
+    code = _digest("place", state.place) ^ _digest("held", state.held)
+    for kind, pairs in (("inside", state.inside), ("at", state.at), ("left", state.left), ("marks", state.marks)):
+        for first, second in pairs:
+            code ^= _digest(kind, first, second)
+    return code
+
+
+class _Goal:
+    """Whether a state satisfies a goal: a search for values of its variables, literal by literal."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._fixed = problem.facts
+        # what can change first: it has fewer facts, and binds the variables of the rest
+        changing = ("inreceptacle", "holds", "istoggled")
+        self._literals = sorted(problem.goal, key=lambda one: (one.predicate == "differ", one.predicate not in changing))
+
+    def holds(self, state: State) -> bool:
+        return self._solve(0, {}, state)
+
+    def _solve(self, index: int, bound: dict[str, str], state: State) -> bool:
+        if index == len(self._literals):
+            return True
+        literal = self._literals[index]
+        words = tuple(bound.get(word, word) for word in literal.arguments)
+        if literal.predicate == "differ":
+            return words[0] != words[1] and self._solve(index + 1, bound, state)
+        facts = self._facts(literal, state)
+        if not any(word.startswith("?") for word in words):
+            return words in facts and self._solve(index + 1, bound, state)
+        for fact in facts:
+            matched = _matched(words, fact)
+            if matched is not None and self._solve(index + 1, {**bound, **matched}, state):
+                return True
+        return False
+
+    def _facts(self, literal: Literal, state: State) -> frozenset[Fact] | set[Fact]:
+        match literal.predicate:
+            case "inreceptacle":
+                return state.inside  # type: ignore[return-value]
+            case "objectatlocation":
+                return state.at  # type: ignore[return-value]
+            case "holds":
+                return {("agent1", state.held)} if state.held else set()
+            case "atlocation":
+                return {("agent1", state.place)}
+            case flag if flag in _FLAGS:
+                return {(thing,) for mark, thing in state.marks if mark == flag}
+            case other:
+                return self._fixed.get(other, set())
+
+
+def _matched(words: Fact, fact: Fact) -> dict[str, str] | None:
+    """Values of the variables in ``words`` that make it equal to ``fact``; None where there are none."""
+    values: dict[str, str] = {}
+    for word, name in zip(words, fact, strict=True):
+        if not word.startswith("?"):
+            if word != name:
+                return None
+        elif values.setdefault(word, name) != name:
+            return None
+    return values

@@ -1,0 +1,91 @@
+"""A game of ALFWorld as data: the file ``game.tw-pddl``, or one that was generated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from enum import StrEnum
+from pathlib import Path
+
+from dpepo.errors import TaskError
+from dpepo.types import Record
+
+GAME_FILE = "game.tw-pddl"
+TASK_TYPES = (
+    "pick_and_place_simple",
+    "look_at_obj_in_light",
+    "pick_clean_then_place_in_recep",
+    "pick_heat_then_place_in_recep",
+    "pick_cool_then_place_in_recep",
+    "pick_two_obj_and_place",
+)
+_TASK = re.compile(r'"rhs"\s*:\s*("Your task is to: (?:[^"\\]|\\.)*")')
+_PREFIX = "Your task is to: "
+
+
+class Wording(StrEnum):
+    """Which release's commands and sentences a game is played in."""
+
+    V2_1_1 = "2.1.1"  # "put X in/on Y", "You arrive at loc 5"
+    V2_1_2 = "2.1.2"  # "move X to Y", "You arrive at shelf 2", and the command "help"
+
+
+# Rules by the domains of the two releases, without comments and spacing: any other domain would be played wrongly.
+_DOMAINS = ("2bb2c5c7591ba445", "da18d44ab1bcf831")
+
+
+class Game(Record):
+    """Everything that fixes how a game plays."""
+
+    problem: str  # PDDL
+    sentence: str  # the task in words, e.g. "put two watch in dresser."
+    task_type: str  # one of TASK_TYPES, or "unknown"
+    wording: Wording  # of its file
+
+
+def read_game(path: Path) -> Game:
+    """Read a ``game.tw-pddl``.
+
+    Raises:
+        TaskError: There is no such file, it is no game, it cannot be solved, or it follows rules that are not known here.
+    """
+    try:
+        parts = json.loads(path.read_text(encoding="utf-8"))
+        domain, grammar, problem = parts["pddl_domain"], parts["grammar"], parts["pddl_problem"]
+    except FileNotFoundError:
+        raise TaskError(f"There is no game {path}") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TaskError(f"{path} is no game of ALFWorld ({type(error).__name__}: {error})") from None
+    if parts.get("solvable") is False:
+        raise TaskError(f"{path} is marked as a game that cannot be solved")
+    return Game(
+        problem=problem, sentence=_sentence(grammar, path), task_type=_task_type(path), wording=_wording(domain, grammar, path)
+    )
+
+
+def domain_key(domain: str) -> str:
+    """A digest of a PDDL domain that comments, case and spacing do not change."""
+    return hashlib.sha256(" ".join(re.sub(r";[^\n]*", "", domain).lower().split()).encode()).hexdigest()[:16]
+
+
+def _sentence(grammar: str, path: Path) -> str:
+    found = _TASK.search(grammar)
+    if found is None:
+        raise TaskError(f"{path} states no task")
+    return str(json.loads(found.group(1))).removeprefix(_PREFIX)
+
+
+def _wording(domain: str, grammar: str, path: Path) -> Wording:
+    wording = Wording.V2_1_2 if '"move {o} to {r}"' in grammar else Wording.V2_1_1
+    if domain_key(domain) not in _DOMAINS or ('"put {o} in/on {r}"' not in grammar and wording is Wording.V2_1_1):
+        raise TaskError(
+            f"{path} follows rules that are neither those of ALFWorld 2.1.1 nor 2.1.2, so it would be played wrongly. "
+            "Use the games of the official releases, or world textworld's"
+        )
+    return wording
+
+
+def _task_type(path: Path) -> str:
+    """The type as named by the game's folder, e.g. ``pick_and_place_simple-Mug-None-Shelf-308``."""
+    return next((part.partition("-")[0] for part in reversed(path.parts) if part.partition("-")[0] in TASK_TYPES), "unknown")

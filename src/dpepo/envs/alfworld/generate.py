@@ -1,0 +1,174 @@
+"""New games of ALFWorld by seed: a real room, objects drawn and placed as real games have them, a goal that real games ask for.
+
+A game is a function of its task type, seed and the rooms allowed, the same on every machine: only ``random.Random`` with a text
+as its seed, its ``random()``, and sorted data take part.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import accumulate
+
+from dpepo.envs.alfworld.expert import solve
+from dpepo.envs.alfworld.games import TASK_TYPES, Game, Wording
+from dpepo.envs.alfworld.problem import SENTENCES, Layout, Placed, problem_text
+from dpepo.envs.alfworld.rooms import Goal, Room, all_rooms, kind_of, seen_rooms, statistics
+from dpepo.errors import TaskError, did_you_mean
+
+_TOOLS = {
+    "pick_heat_then_place_in_recep": "Microwave",
+    "pick_cool_then_place_in_recep": "Fridge",
+    "pick_clean_then_place_in_recep": "SinkBasin",
+}
+"""Where a target is treated; none of its kind lies there at the beginning."""
+
+_MAX_DRAWS = 50
+
+
+def generate_game(task_type: str, *, seed: int, rooms: Sequence[int] | None = None) -> Game:
+    """A new game that can be solved; a draw that cannot be is replaced by the next one.
+
+    Args:
+        task_type: One of `TASK_TYPES`.
+        seed: The game's number; the same number always gives the same game.
+        rooms: Floor plans to choose from; None for all that real training games play in.
+
+    Raises:
+        TaskError: An unknown task type or floor plan, or the rooms allow no goal of this type.
+    """
+    if task_type not in TASK_TYPES:
+        raise TaskError(f"ALFWorld has no task type {task_type!r}{did_you_mean(task_type, TASK_TYPES)}")
+    allowed = sorted(set(seen_rooms() if rooms is None else rooms))
+    unknown = [number for number in allowed if number not in all_rooms()]
+    if unknown:
+        raise TaskError(f"ALFWorld has no floor plan {unknown[0]}: they are 1-30, 201-230, 301-330 and 401-430")
+    options = _options(task_type, tuple(all_rooms()[number] for number in allowed))
+    if not options:
+        raise TaskError(f"None of the floor plans {allowed} can hold a game of type {task_type}")
+    for attempt in range(_MAX_DRAWS):
+        rng = random.Random(f"alfworld/{task_type}/{seed}/{attempt}")
+        game = _draw(task_type, options, name=f"plan_generated_{seed}", rng=rng)
+        if game is not None and solve(game) is not None:
+            return game
+    raise TaskError(f"No game of type {task_type} that can be solved was found for seed {seed} in floor plans {allowed}")
+
+
+def _options(task_type: str, rooms: Sequence[Room]) -> list[tuple[Room, Goal, float]]:
+    """Rooms with a goal each and its weight: the goals of a kind of room as often as real games ask for them, then its rooms."""
+    options = []
+    for kind, goals in statistics().goals[task_type].items():
+        for goal in goals:
+            fitting = [room for room in rooms if room.kind == kind and _fits(room, goal, task_type)]
+            total = sum(max(room.games, 1) for room in fitting)
+            options += [(room, goal, goal.games * max(room.games, 1) / total) for room in fitting]
+    return options
+
+
+def _fits(room: Room, goal: Goal, task_type: str) -> bool:
+    """Whether the room has what the goal needs."""
+    if goal.target not in room.counts or _TOOLS.get(task_type, goal.place) not in {*room.receptacle_kinds, goal.place}:
+        return False
+    if task_type == "look_at_obj_in_light":
+        return any(fixture.kind == goal.place and fixture.inside for fixture in room.fixtures)
+    return goal.place in room.receptacle_kinds
+
+
+def _draw(task_type: str, options: Sequence[tuple[Room, Goal, float]], *, name: str, rng: random.Random) -> Game | None:
+    """One draw; None when its objects found no place."""
+    room, goal, _ = options[_pick([weight for *_, weight in options], rng)]
+    layout = Layout(room=room, task_type=task_type, goal=goal)
+    taken = {thing.name for thing in (*room.receptacles, *room.fixtures)}
+    for kind in sorted(room.counts):
+        wanted = statistics().targets[task_type][kind] if kind == goal.target else room.counts[kind]
+        for _ in range(_pick(wanted, rng)):
+            placed = _place(kind, layout, taken, rng)
+            if placed is None and kind == goal.target:
+                return None
+            if placed is not None:
+                layout.objects.append(placed)
+    layout.start = _start(room, rng)
+    words = {"target": goal.target.lower(), "place": goal.place.lower()}
+    sentence = SENTENCES[task_type][int(rng.random() * 2)].format(**words)
+    return Game(problem=problem_text(layout, name=name), sentence=sentence, task_type=task_type, wording=Wording.V2_1_2)
+
+
+def _place(kind: str, layout: Layout, taken: set[str], rng: random.Random) -> Placed | None:
+    """Put one more object of a kind somewhere; its name is then in `taken`. None when nothing can hold it."""
+    room, numbers = layout.room, statistics()
+    is_target = kind == layout.goal.target
+    if rng.random() < numbers.floor.get(kind, 0.0) and not is_target:
+        return _on_floor(kind, room, taken, rng)
+    barred = _barred(layout) if is_target else frozenset()
+    affinity = numbers.affinity.get(kind, {})
+    weights = []
+    for receptacle in room.receptacles:
+        weight = receptacle.weight * affinity.get(receptacle.kind, 0.0)
+        if receptacle.kind == layout.goal.place:
+            weight *= numbers.goal_factor.get(receptacle.kind, 1.0)
+        weights.append(0.0 if receptacle.kind in barred else weight)
+    if sum(weights) <= 0:
+        return None if is_target else _on_floor(kind, room, taken, rng)
+    number = _pick(weights, rng)
+    inside = (number, *_also(kind, number, room, rng))
+    if any(room.receptacles[index].kind in barred for index in inside):
+        inside = (number,)
+    home = room.receptacles[number]
+    return Placed(_name(kind, home.name, taken, rng), home.place, inside)
+
+
+def _barred(layout: Layout) -> frozenset[str]:
+    """Kinds of receptacles that no target lies in at the beginning."""
+    tool = _TOOLS.get(layout.task_type)
+    return frozenset({layout.goal.place if tool is None else tool})
+
+
+def _also(kind: str, number: int, room: Room, rng: random.Random) -> tuple[int, ...]:
+    """Other receptacles that an object then lies in as well."""
+    options = [overlap for overlap in room.overlaps if overlap.kind == kind and overlap.receptacle == number]
+    chance = rng.random()
+    for overlap, limit in zip(options, accumulate(overlap.share for overlap in options), strict=True):
+        if chance < limit:
+            return overlap.also
+    return ()
+
+
+def _on_floor(kind: str, room: Room, taken: set[str], rng: random.Random) -> Placed:
+    """An object in no receptacle: nobody can see it, but it is numbered with its kind."""
+    near = room.receptacles[int(rng.random() * len(room.receptacles))]
+    return Placed(_name(kind, near.name, taken, rng), _free_place(room, rng))
+
+
+def _name(kind: str, home: str, taken: set[str], rng: random.Random) -> str:
+    """A name with a position in or near `home` that nothing has yet."""
+    x, y, z = (float(part) for part in home.split("|")[1:4])
+    while True:
+        at = (x + 0.7 * rng.random() - 0.35, y + 0.3 * rng.random(), z + 0.7 * rng.random() - 0.35)
+        name = "|".join([kind, *(f"{value:+06.2f}" for value in at)])
+        if name not in taken:
+            taken.add(name)
+            return name
+
+
+def _start(room: Room, rng: random.Random) -> str:
+    """Where the agent stands at the beginning: in the middle, at no receptacle."""
+    return _free_place(room, rng, horizon="30")
+
+
+def _free_place(room: Room, rng: random.Random, horizon: str = "0") -> str:
+    """A standing place at no receptacle."""
+    taken = {receptacle.place for receptacle in room.receptacles}
+    points = [tuple(int(part) for part in place.split("|")[:2]) for place in sorted(taken)]
+    while True:
+        first, second = (points[int(rng.random() * len(points))] for _ in range(2))
+        turn = int(rng.random() * 4)
+        place = f"{first[0]}|{second[1]}|{turn}|{horizon}"
+        if place not in taken:
+            return place
+
+
+def _pick(weights: Sequence[float], rng: random.Random) -> int:
+    """An index, as often as its weight says."""
+    limits = list(accumulate(weights))
+    chance = rng.random() * limits[-1]
+    return next((index for index, limit in enumerate(limits) if chance < limit), len(limits) - 1)

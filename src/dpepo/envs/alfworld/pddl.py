@@ -1,0 +1,106 @@
+"""Reading a PDDL problem: objects with their types, facts that hold at the beginning, the goal. Pure.
+
+Only what ALFWorld's problems use is understood: typed objects, positive ground facts, a goal of ``and``, ``exists`` and ``not (=)``.
+Names are lower-cased, as planners do.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+Expression = list["str | Expression"]
+Fact = tuple[str, ...]
+
+_COMMENT = re.compile(r";[^\n]*")
+_TOKEN = re.compile(r"[()]|[^\s()]+")
+
+
+class PddlError(ValueError):
+    """The text is not a problem that can be read."""
+
+
+@dataclass(frozen=True)
+class Literal:
+    """One part of a goal: a fact over names and variables ("?o"), or that two variables differ (predicate "differ")."""
+
+    predicate: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A problem, taken apart."""
+
+    objects: dict[str, str]  # name to type
+    facts: dict[str, set[Fact]]  # predicate to the argument tuples for which it holds at the beginning
+    goal: tuple[Literal, ...]  # reached when some assignment of the variables satisfies all of them
+
+
+def parse_problem(text: str) -> Problem:
+    """Read a problem.
+
+    Raises:
+        PddlError: It is cut off, or uses what is not understood.
+    """
+    sections = {str(part[0]): part[1:] for part in _parse(text)[1:] if isinstance(part, list) and part}
+    for name in (":objects", ":init", ":goal"):
+        if name not in sections:
+            raise PddlError(f"the problem has no section {name}")
+    facts: dict[str, set[Fact]] = {}
+    for entry in sections[":init"]:
+        words = [word for word in entry if isinstance(word, str)] if isinstance(entry, list) else []
+        if len(words) == len(entry) and words and words[0] != "=":
+            facts.setdefault(words[0], set()).add(tuple(words[1:]))
+    [goal] = sections[":goal"]
+    return Problem(objects=_typed(sections[":objects"]), facts=facts, goal=tuple(_literals(goal)))
+
+
+def _parse(text: str) -> Expression:
+    """Nested lists of words; the outermost one."""
+    stack: list[Expression] = [[]]
+    for token in _TOKEN.findall(_COMMENT.sub("", text).lower()):
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            if len(stack) == 1:
+                raise PddlError("a bracket closes what was never opened")
+            done = stack.pop()
+            stack[-1].append(done)
+        else:
+            stack[-1].append(token)
+    if len(stack) != 1 or not stack[0] or not isinstance(stack[0][0], list):
+        raise PddlError("the text is cut off")
+    return stack[0][0]
+
+
+def _typed(words: Expression) -> dict[str, str]:
+    """``a b - t c - u`` as names with types; names without one are left out."""
+    types: dict[str, str] = {}
+    waiting: list[str] = []
+    after_dash = False
+    for word in map(str, words):
+        if word == "-":
+            after_dash = True
+        elif after_dash:
+            types.update(dict.fromkeys(waiting, word))
+            waiting, after_dash = [], False
+        else:
+            waiting.append(word)
+    return types
+
+
+def _literals(goal: str | Expression) -> list[Literal]:
+    """The goal as one conjunction; quantifiers over objects that must exist anyway fall away."""
+    if isinstance(goal, str) or not goal:
+        raise PddlError(f"a goal cannot hold {goal!r}")
+    head, *rest = goal
+    if head == "and":
+        return [literal for part in rest for literal in _literals(part)]
+    if head == "exists" and len(rest) == 2:
+        return _literals(rest[1])
+    if head == "not" and len(rest) == 1 and isinstance(rest[0], list) and rest[0][:1] == ["="]:
+        return [Literal("differ", tuple(map(str, rest[0][1:])))]
+    if isinstance(head, str) and all(isinstance(word, str) for word in rest) and head not in ("or", "forall", "not", "when"):
+        return [Literal(head, tuple(map(str, rest)))]
+    raise PddlError(f"a goal with {head!r} is not understood")
