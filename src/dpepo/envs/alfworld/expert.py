@@ -1,141 +1,195 @@
-"""An expert that reads the state of the game: the shortest plan of the obvious kind, tried out before it is given.
+"""An expert for ALFWorld that reads the simulator's state: from any state, the fewest actions to the goal.
 
-It knows where everything is, so its plan is an upper bound and an oracle's gold path, not a demonstration of how to search.
+Knowing where everything is, a goal needs one object or two, one receptacle, at most one tool on the way. The expert works out
+every such choice on a small model of walking, opening, taking and putting, and plays the shortest in the game itself, so that a
+plan it returns has reached the goal. It is an oracle's gold path, not a demonstration of how to search.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import permutations
 
-from dpepo.envs.alfworld.engine import LoadedGame, Node, State
-from dpepo.envs.alfworld.games import Wording
+from dpepo.envs.alfworld.engine import LoadedGame, Node
 
-_STATIONS = {"isclean": ("clean", "sinkbasintype"), "ishot": ("heat", "microwavetype"), "iscool": ("cool", "fridgetype")}
-_MOST_PLANS = 200  # of those that could work; the first one nearly always does
+_Action = tuple[str, ...]  # the engine's, e.g. ("take", thing, receptacle)
+_Plan = tuple[_Action, ...]
+
+_TREATMENTS = {"isclean": ("clean", "sinkbasintype"), "ishot": ("heat", "microwavetype"), "iscool": ("cool", "fridgetype")}
+"""What a goal wants an object to be: the verb and the kind of receptacle it is done with."""
+
+
+def expert_actions(game: LoadedGame, node: Node | None = None) -> list[str] | None:
+    """The fewest commands that reach the goal, in the wording the game is played in.
+
+    Args:
+        game: The game.
+        node: Any state of it, whatever is in hand or open; None for its beginning.
+
+    Returns:
+        The commands; empty where the goal is reached already, None where it cannot be reached.
+    """
+    start = game.start if node is None else node
+    if start.won:
+        return []
+    for plan in sorted(_plans(game, start), key=lambda plan: (len(plan), plan)):
+        played = _played(game, start, plan)
+        if played is not None:
+            return played
+    return None
+
+
+def _played(game: LoadedGame, node: Node, plan: _Plan) -> list[str] | None:
+    """A plan's commands up to the one that reaches the goal; None when none does or an action is not possible."""
+    commands: list[str] = []
+    for action in plan:
+        game.admissible(node)  # fills node.commands
+        command = next((command for command, meant in node.commands.items() if meant == action), None)
+        if command is None:
+            return None
+        commands.append(command)
+        node, _, _ = game.step(node, command)
+        if node.won:
+            return commands
+    return None
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """What a goal asks for."""
+class _Hand:
+    """Where a plan has led: what matters for the actions that follow."""
 
-    thing: str  # type of the object
-    receptacle: str  # type of the place it has to be put in; "" for "look at it under a lamp"
-    lamp: str  # type of the lamp, or ""
-    treatment: str  # "isclean", "ishot", "iscool" or ""
-    count: int  # objects needed
-
-
-def expert_actions(game: LoadedGame) -> list[str] | None:
-    """Commands that solve a game from its beginning, in its wording; None where no plan of the obvious kind works."""
-    wanted = _wanted(game)
-    for number, plan in enumerate(_plans(game, wanted)):
-        if number >= _MOST_PLANS:
-            break
-        actions = _tried(game, plan)
-        if actions is not None:
-            return actions
-    return None
+    place: str
+    held: str
+    opened: frozenset[str]
+    plan: _Plan = ()
 
 
-def _wanted(game: LoadedGame) -> _Wanted:
-    literals = game.problem.goal
-    kinds = {word: one.arguments[1] for one in literals if one.predicate == "objecttype" for word in one.arguments[:1]}
-    places = {one.arguments[1] for one in literals if one.predicate == "receptacletype"}
-    toggled = {one.arguments[0] for one in literals if one.predicate == "istoggled"}
-    things = {variable: kind for variable, kind in kinds.items() if variable not in toggled}
-    return _Wanted(
-        thing=next(iter(things.values()), ""),
-        receptacle=min(places, default=""),
-        lamp=next((kinds[variable] for variable in toggled), ""),
-        treatment=next((one.predicate for one in literals if one.predicate in _STATIONS), ""),
-        count=len(things),
+@dataclass(frozen=True)
+class _Wish:
+    """A goal, taken apart."""
+
+    target: str  # type of the object(s)
+    number: int  # of objects to be put somewhere: 1 or 2; 0 to hold one under a lamp
+    place: str  # type of the receptacle, or of the lamp
+    quality: str  # key of _TREATMENTS, or ""
+
+
+def _wish(game: LoadedGame) -> _Wish:
+    """What the goal's literals ask for."""
+    goal = game.problem.goal
+    kinds = dict(literal.arguments for literal in goal if literal.predicate == "objecttype")  # type: ignore[misc]
+    lamps = {literal.arguments[0] for literal in goal if literal.predicate == "istoggled"}
+    predicates = {literal.predicate for literal in goal}
+    places = [literal.arguments[1] for literal in goal if literal.predicate == "receptacletype"]
+    return _Wish(
+        target=next((kind for name, kind in kinds.items() if name not in lamps), ""),
+        number=0 if lamps else 2 if "differ" in predicates else 1,
+        place=kinds[min(lamps)] if lamps else places[0] if places else "",
+        quality=next((quality for quality in _TREATMENTS if quality in predicates), ""),
     )
 
 
-Step = tuple[str, ...]
+def _plans(game: LoadedGame, node: Node) -> Iterator[_Plan]:
+    """Every sensible way to the goal."""
+    planner, wish, state = _Planner(game, node), _wish(game), node.state
+    start = _Hand(state.place, state.held, frozenset(thing for flag, thing in state.marks if flag == "opened"))
+    hands = [start] if not start.held or game.types.get(start.held) == wish.target else list(planner.put_anywhere(start))
+    for hand in hands:
+        yield from planner.into_place(hand, wish) if wish.number else planner.under_lamp(hand, wish)
 
 
-def _plans(game: LoadedGame, wanted: _Wanted) -> Iterator[list[Step]]:
-    """Plans as steps (verb, things), cheapest kinds of places first."""
-    start = game.start.state
-    things = sorted(
-        ((thing, where) for thing, where in start.inside if game.types.get(thing) == wanted.thing),
-        key=lambda pair: (_effort(game, start, pair[1]), pair),
-    )
-    if wanted.lamp:
-        lamps = [(lamp, where) for lamp, where in sorted(start.inside) if game.types.get(lamp) == wanted.lamp]
-        for thing, lamp in product(things, lamps):
-            yield [("take", *thing), ("go", lamp[1]), ("use", lamp[0])]
-        return
-    goals = sorted(
-        (place for place, kind in game.receptacle_types.items() if kind == wanted.receptacle and place in game.places),
-        key=lambda place: (_effort(game, start, place), place),
-    )
-    for goal in goals if wanted.count > 1 else ():
-        there = {thing for thing, where in things if where == goal}
-        for first, second in product(things, things):
-            if first[0] != second[0] and not {first[0], second[0]} & there:
-                moves = [first, second][: wanted.count - len(there)]
-                yield [step for thing in moves for step in (("take", *thing), ("put", thing[0], goal))]
-    if wanted.count > 1:
-        return
-    treatments: list[Step] = [_STATIONS[wanted.treatment]] if wanted.treatment else []
-    for thing, goal in product(things, goals):
-        treated = (wanted.treatment, thing[0]) in start.marks
-        yield [("take", *thing), *([] if treated else treatments), ("put", thing[0], goal)]
+class _Planner:
+    """Walks, opens, takes and puts on paper, with the state's objects where they are."""
 
+    def __init__(self, game: LoadedGame, node: Node) -> None:
+        facts = game.problem.facts
+        self._game = game
+        self._marks = node.state.marks
+        self._openable = {name for (name,) in facts.get("openable", ())}
+        self._portable = {name for (name,) in facts.get("pickupable", ())}
+        self._fits = facts.get("cancontain", set())
+        self._homes: dict[str, list[str]] = {}
+        for thing, receptacle in sorted(node.state.inside):
+            self._homes.setdefault(thing, []).append(receptacle)
 
-def _effort(game: LoadedGame, state: State, receptacle: str) -> int:
-    """How much stands between the agent and the inside of a receptacle."""
-    return (game.places.get(receptacle) != state.place) + game.is_closed(state, receptacle)
+    def put_anywhere(self, hand: _Hand) -> Iterator[_Hand]:
+        """Free the hand."""
+        for receptacle in self._game.places:
+            if self._takes_in(receptacle, hand.held):
+                yield self._put(hand, receptacle)
 
+    def under_lamp(self, hand: _Hand, wish: _Wish) -> Iterator[_Plan]:
+        """Hold a target where a lamp is on."""
+        lamps = [thing for thing, kind in sorted(self._game.types.items()) if kind == wish.place]
+        for target in self._targets(wish):
+            for taken in self._take(hand, target):
+                for lamp in lamps:
+                    for receptacle in self._homes.get(lamp, ()):
+                        there = self._go(taken, receptacle)
+                        lit = ("istoggled", lamp) in self._marks
+                        yield there.plan if lit else (*there.plan, ("use", lamp))
 
-def _tried(game: LoadedGame, plan: list[Step]) -> list[str] | None:
-    """The commands of a plan, if it works."""
-    node, actions = game.start, list[str]()
-    for step in plan:
-        for command in _commands(game, node, step):
-            node, _, valid = game.step(node, command)
-            actions.append(command)
-            if not valid:
-                return None
-            if node.won:
-                return actions
-    return None
+    def into_place(self, hand: _Hand, wish: _Wish) -> Iterator[_Plan]:
+        """Put one target or two, treated as wished, into one receptacle of a kind."""
+        targets = self._targets(wish)
+        for receptacle in self._of_type(wish.place):
+            there = {thing for thing in targets if receptacle in self._homes.get(thing, ())}
+            missing = wish.number - len(there) if wish.number == 2 else 1
+            for chosen in permutations([thing for thing in targets if thing not in there or wish.quality], missing):
+                yield from self._bring(hand, chosen, receptacle, wish.quality)
 
+    def _bring(self, hand: _Hand, things: tuple[str, ...], receptacle: str, quality: str) -> Iterator[_Plan]:
+        """Bring things to a receptacle, one after the other."""
+        if not things:
+            yield hand.plan
+        elif self._takes_in(receptacle, things[0]):
+            for taken in self._take(hand, things[0]):
+                for treated in self._treat(taken, quality):
+                    yield from self._bring(self._put(treated, receptacle), things[1:], receptacle, quality)
 
-def _commands(game: LoadedGame, node: Node, step: Step) -> Iterator[str]:
-    """The commands of one step, as the game stands now."""
-    names = game.names
-    match step:
-        case ("take", thing, where):
-            yield from _to_inside(game, node, where)
-            yield f"take {names[thing]} from {names[where]}"
-        case ("put", thing, where):
-            yield from _to_inside(game, node, where)
-            form = "move {} to {}" if game.wording is Wording.V2_1_2 else "put {} in/on {}"
-            yield form.format(names[thing], names[where])
-        case ("go", where):
-            yield from _to(game, node, where)
-        case ("use", lamp):
-            yield f"use {names[lamp]}"
-        case (verb, kind):
-            station = min(
-                (place for place, of in game.receptacle_types.items() if of == kind and place in game.places), default=""
-            )
-            if station:
-                yield from _to(game, node, station)
-                yield f"{verb} {names[node.state.held]} with {names[station]}"
+    def _targets(self, wish: _Wish) -> list[str]:
+        return sorted(thing for thing, kind in self._game.types.items() if kind == wish.target and thing in self._portable)
 
+    def _of_type(self, kind: str) -> list[str]:
+        return [receptacle for receptacle in self._game.places if self._game.receptacle_types.get(receptacle) == kind]
 
-def _to(game: LoadedGame, node: Node, receptacle: str) -> Iterator[str]:
-    if game.places[receptacle] != node.state.place:
-        yield f"go to {game.names[receptacle]}"
+    def _takes_in(self, receptacle: str, thing: str) -> bool:
+        return (self._game.receptacle_types.get(receptacle, ""), self._game.types.get(thing, "")) in self._fits
 
+    def _take(self, hand: _Hand, thing: str) -> Iterator[_Hand]:
+        """Have it in hand, from each of the receptacles it lies in; another thing in hand is put down first."""
+        if hand.held == thing:
+            yield hand
+        elif hand.held:
+            for freed in self.put_anywhere(hand):
+                yield from self._take(freed, thing)
+        else:
+            for receptacle in self._homes.get(thing, ()):
+                there = self._reach(hand, receptacle)
+                yield replace(there, held=thing, plan=(*there.plan, ("take", thing, receptacle)))
 
-def _to_inside(game: LoadedGame, node: Node, receptacle: str) -> Iterator[str]:
-    yield from _to(game, node, receptacle)
-    if game.is_closed(node.state, receptacle):
-        yield f"open {game.names[receptacle]}"
+    def _treat(self, hand: _Hand, quality: str) -> Iterator[_Hand]:
+        """Make what is in hand clean, hot or cool."""
+        if not quality or (quality, hand.held) in self._marks:
+            yield hand
+            return
+        verb, tool = _TREATMENTS[quality]
+        for receptacle in self._of_type(tool):
+            there = self._go(hand, receptacle)
+            yield replace(there, plan=(*there.plan, (verb, hand.held, receptacle)))
+
+    def _go(self, hand: _Hand, receptacle: str) -> _Hand:
+        place = self._game.places[receptacle]
+        return hand if place == hand.place else replace(hand, place=place, plan=(*hand.plan, ("go", receptacle)))
+
+    def _reach(self, hand: _Hand, receptacle: str) -> _Hand:
+        """Stand at it with it open."""
+        hand = self._go(hand, receptacle)
+        if receptacle not in self._openable or receptacle in hand.opened:
+            return hand
+        return replace(hand, opened=hand.opened | {receptacle}, plan=(*hand.plan, ("open", receptacle)))
+
+    def _put(self, hand: _Hand, receptacle: str) -> _Hand:
+        there = self._reach(hand, receptacle)
+        return replace(there, held="", plan=(*there.plan, ("put", hand.held, receptacle)))

@@ -10,7 +10,8 @@ import random
 from collections.abc import Sequence
 from itertools import accumulate
 
-from dpepo.envs.alfworld.expert import solve
+from dpepo.envs.alfworld.engine import LoadedGame
+from dpepo.envs.alfworld.expert import expert_actions
 from dpepo.envs.alfworld.games import TASK_TYPES, Game, Wording
 from dpepo.envs.alfworld.problem import SENTENCES, Layout, Placed, problem_text
 from dpepo.envs.alfworld.rooms import Goal, Room, all_rooms, kind_of, seen_rooms, statistics
@@ -49,7 +50,7 @@ def generate_game(task_type: str, *, seed: int, rooms: Sequence[int] | None = No
     for attempt in range(_MAX_DRAWS):
         rng = random.Random(f"alfworld/{task_type}/{seed}/{attempt}")
         game = _draw(task_type, options, name=f"plan_generated_{seed}", rng=rng)
-        if game is not None and solve(game) is not None:
+        if game is not None and expert_actions(LoadedGame(game)):
             return game
     raise TaskError(f"No game of type {task_type} that can be solved was found for seed {seed} in floor plans {allowed}")
 

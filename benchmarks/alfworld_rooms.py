@@ -1,0 +1,439 @@
+"""Measures the real ALFWorld games and writes ``src/dpepo/envs/alfworld/rooms.json``, what the generator draws from.
+
+Run once; the result is committed. Needs the real games (release 2.1.1, ``json_2.1.1/{train,valid_seen}``) and the ``alfworld``
+package for the twelve floor plans that no such game plays in:
+
+    python benchmarks/alfworld_rooms.py --data ~/.cache/alfworld
+
+What is measured: per floor plan the receptacles with their names, standing places and whether they open (the same in every game
+of a floor plan), the immovable things that texts can show, and how many instances of each kind there are; over all floor
+plans how a kind spreads over kinds of receptacles; and which goals are asked. Single games are not copied: where an object lies
+is drawn anew from weights.
+
+The spread is a log-linear model, ``P(receptacle r | object kind k, room) ~ weight(r) * affinity(k, kind of r)``, fitted by
+iterative proportional fitting to counts over all games (the goal's own object kind, which games place by other rules, left out).
+The twelve other floor plans (the unseen ones upstream) have their receptacles from the package; what its list leaves out
+(burners, toasters, towel holders, ...) is moved in from measured rooms of the same kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+from collections import Counter, defaultdict
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+OUTPUT = Path(__file__).resolve().parents[1] / "src" / "dpepo" / "envs" / "alfworld" / "rooms.json"
+ROOM_KINDS = {0: "kitchen", 2: "living_room", 3: "bedroom", 4: "bathroom"}
+ALL_ROOMS = [*range(1, 31), *range(201, 231), *range(301, 331), *range(401, 431)]
+PRIMARY = ("CoffeeMachine", "StoveBurner", "Safe", "HandTowelHolder", "TowelHolder", "Toilet", "Microwave", "SinkBasin")
+"""Where an object counts as lying in several receptacles (a mug in the coffee machine, hence on the counter), the one it was put in."""
+
+
+def decode(name: str) -> str:
+    """A PDDL name as the simulator's: ``Mug_bar__minus_00_dot_84...`` is ``Mug|-00.84...``."""
+    for coded, plain in (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("minus_", "-"), ("plus_", "+")):
+        name = name.replace(coded, plain)
+    return name
+
+
+def kind_of(name: str) -> str:
+    """``Sink|-01.11|...|SinkBasin`` is a SinkBasin, everything else is what it begins with."""
+    parts = name.split("|")
+    return parts[-1] if parts[-1].endswith("Basin") else parts[0]
+
+
+def room_kind(number: int) -> str:
+    return ROOM_KINDS[number // 100]
+
+
+class RealGame:
+    """The facts of one real game that the statistics need."""
+
+    def __init__(self, path: Path) -> None:
+        problem = json.loads(path.read_text())["pddl_problem"]
+        info = json.loads((path.parent / "traj_data.json").read_text())
+        facts: dict[str, list[list[str]]] = defaultdict(list)
+        for match in re.finditer(r"^\s*\((\w[^()]*)\)\s*$", problem[problem.index("(:init") : problem.index("(:goal")], re.M):
+            words = [decode(word) for word in match.group(1).split()]
+            facts[words[0]].append(words[1:])
+        self.room: int = info["scene"]["scene_num"]
+        self.type: str = info["task_type"]
+        parameters = info["pddl_params"]
+        self.target: str = parameters["object_target"]
+        self.place: str = parameters["parent_target"] or parameters["toggle_target"]
+        self.receptacles = dict(sorted(facts["receptacleAtLocation"]))
+        self.openable = {name for (name,) in facts["openable"]}
+        self.movable = {name for (name,) in facts["pickupable"]}
+        self.objects = [name for name, _ in facts["objectType"]]
+        self.object_places = dict(facts["objectAtLocation"])
+        self.inside: dict[str, list[str]] = defaultdict(list)
+        for thing, receptacle in facts["inReceptacle"]:
+            self.inside[thing].append(receptacle)
+        self.nested = facts["inReceptacleObject"]
+
+    def primary(self, thing: str) -> str | None:
+        """The receptacle an object was put in; None for one on the floor."""
+        options = self.inside.get(thing, [])
+        return min(options, key=lambda name: (_rank(name), name)) if options else None
+
+
+def _rank(receptacle: str) -> int:
+    kind = kind_of(receptacle)
+    return PRIMARY.index(kind) if kind in PRIMARY else len(PRIMARY)
+
+
+def fit(games: list[RealGame]) -> tuple[dict[tuple[int, str], float], dict[tuple[str, str], float]]:
+    """Weights of receptacles (per room) and affinities of object kinds (over all rooms), see the head of this file."""
+    joint: Counter[tuple[int, str, str]] = Counter()
+    for game in games:
+        for thing in game.movable:
+            receptacle = game.primary(thing)
+            if receptacle and kind_of(thing) != game.target and kind_of(receptacle) != game.place:
+                joint[game.room, kind_of(thing), receptacle] += 1
+    per_kind: Counter[tuple[int, str]] = Counter()
+    per_receptacle: Counter[tuple[int, str]] = Counter()
+    per_pair: Counter[tuple[str, str]] = Counter()
+    for (room, kind, receptacle), count in joint.items():
+        per_kind[room, kind] += count
+        per_receptacle[room, receptacle] += count
+        per_pair[kind, kind_of(receptacle)] += count
+    fixtures = {game.room: game.receptacles for game in games}
+    weight = {(room, name): 1.0 for room, names in fixtures.items() for name in names}
+    affinity = {pair: 1.0 for pair in per_pair}
+    for _ in range(60):
+        expected = _expected(fixtures, per_kind, weight, affinity)
+        for pair in affinity:
+            affinity[pair] *= per_pair[pair] / max(1e-9, sum(expected[1][pair]))
+        expected = _expected(fixtures, per_kind, weight, affinity)
+        for key in weight:
+            weight[key] *= (per_receptacle[key] + 0.2) / (expected[0][key] + 0.2)
+        _fix_gauge(weight)
+    return weight, affinity
+
+
+def _expected(
+    fixtures: dict[int, dict[str, str]],
+    per_kind: Counter[tuple[int, str]],
+    weight: dict[tuple[int, str], float],
+    affinity: dict[tuple[str, str], float],
+) -> tuple[Counter[Any], dict[tuple[str, str], list[float]]]:
+    receptacles: Counter[Any] = Counter()
+    pairs: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for (room, kind), count in per_kind.items():
+        scores = {name: weight[room, name] * affinity.get((kind, kind_of(name)), 0.0) for name in fixtures[room]}
+        total = sum(scores.values()) or 1.0
+        for name, score in scores.items():
+            receptacles[room, name] += count * score / total
+            pairs[kind, kind_of(name)].append(count * score / total)
+    return receptacles, pairs
+
+
+def _fix_gauge(weight: dict[tuple[int, str], float]) -> None:
+    """Only ratios inside a room are measured; scale rooms so that a kind of receptacle weighs alike in all of them."""
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for (_, name), value in weight.items():
+        by_kind[kind_of(name)].append(max(value, 1e-3))
+    middle = {kind: sorted(values)[len(values) // 2] for kind, values in by_kind.items()}
+    rooms: dict[int, list[float]] = defaultdict(list)
+    for (room, name), value in weight.items():
+        rooms[room].append(max(value, 1e-3) / middle[kind_of(name)])
+    for room, name in weight:
+        weight[room, name] /= sorted(rooms[room])[len(rooms[room]) // 2]
+
+
+def histogram(values: list[int]) -> list[int]:
+    """How often 0, 1, 2, ... occurred."""
+    counts = Counter(values)
+    return [counts[number] for number in range(max(counts, default=0) + 1)]
+
+
+def measured_room(number: int, games: list[RealGame], weight: dict[tuple[int, str], float]) -> dict[str, Any]:
+    """One floor plan as its games show it."""
+    first = games[0]
+    names = list(first.receptacles)
+    fixed = sorted(set(first.objects) - first.movable)
+    shown = {kind_of(thing) for thing in fixed if thing in first.inside}
+    fixtures = []
+    for thing in fixed:
+        if kind_of(thing) in shown:  # the others are never seen, nor counted with one that is
+            inside = [names.index(receptacle) for receptacle in sorted(first.inside.get(thing, []))]
+            fixtures.append([thing, first.object_places.get(thing, ""), inside])
+    counts: dict[str, list[int]] = {}
+    for kind in sorted({kind_of(thing) for game in games for thing in game.movable}):
+        numbers = [sum(kind_of(thing) == kind for thing in game.movable) for game in games if game.target != kind]
+        counts[kind] = histogram(numbers or [1, 2, 3])
+    return {
+        "kind": room_kind(number),
+        "games": len(games),
+        "receptacles": [
+            [name, place.removeprefix("loc|"), int(name in first.openable), round(weight[number, name], 3)]
+            for name, place in first.receptacles.items()
+        ],
+        "fixtures": [[name, place.removeprefix("loc|"), inside] for name, place, inside in fixtures],
+        "counts": counts,
+        "overlaps": overlaps(games, names),
+    }
+
+
+def overlaps(games: list[RealGame], names: list[str]) -> list[list[Any]]:
+    """[object kind, receptacle, receptacles it then also lies in, percent]: pans over two burners, mugs in a coffee machine."""
+    placed: Counter[tuple[str, str]] = Counter()
+    also: Counter[tuple[str, str, tuple[int, ...]]] = Counter()
+    for game in games:
+        for thing in game.movable:
+            receptacle = game.primary(thing)
+            if receptacle is None:
+                continue
+            kind = kind_of(thing)
+            placed[kind, receptacle] += 1
+            others = tuple(sorted(names.index(name) for name in game.inside[thing] if name != receptacle))
+            if others:
+                also[kind, receptacle, others] += 1
+    return [
+        [kind, names.index(receptacle), list(others), round(100 * count / placed[kind, receptacle])]
+        for (kind, receptacle, others), count in sorted(also.items())
+        if count > 1
+    ]
+
+
+def package_folder() -> Path:
+    """``alfworld/gen``, found without importing the package (which makes a folder in the user's home)."""
+    specification = find_spec("alfworld")
+    if specification is None or not specification.submodule_search_locations:
+        message = "the alfworld package is needed for its floor plans: pip install alfworld"
+        raise SystemExit(message)
+    return Path(specification.submodule_search_locations[0]) / "gen"
+
+
+def rules(movable: set[str], fixed: set[str], receptacles: set[str]) -> dict[str, Any]:
+    """What can hold what, and what can be done with what, as the package says it (and as all real games do)."""
+    specification = spec_from_file_location("alfworld_constants", package_folder() / "constants.py")
+    assert specification is not None and specification.loader is not None
+    constants = module_from_spec(specification)
+    specification.loader.exec_module(constants)
+    objects = movable | fixed
+    return {
+        "movable": sorted(movable),
+        "containers": sorted(set(constants.MOVABLE_RECEPTACLES) & movable),
+        "can_hold": {
+            kind: sorted(constants.VAL_RECEPTACLE_OBJECTS[kind] & objects)
+            for kind in sorted(receptacles)
+            if kind in constants.VAL_RECEPTACLE_OBJECTS
+        },
+        "properties": {
+            name: sorted(constants.VAL_ACTION_OBJECTS[name.capitalize()] & objects)
+            for name in ("cleanable", "heatable", "coolable", "sliceable", "toggleable")
+        },
+    }
+
+
+class Borrower:
+    """Builds the floor plans without games from the package's lists, with what is missing moved in from measured rooms."""
+
+    def __init__(self, rooms: dict[int, dict[str, Any]]) -> None:
+        self.layouts = package_folder() / "layouts"
+        self.rooms = rooms
+
+    def listed(self, number: int) -> dict[str, list[float]]:
+        """Receptacle name to standing pose (x, z in metres, rotation, horizon)."""
+        poses: dict[str, list[float]] = json.loads((self.layouts / f"FloorPlan{number}-openable.json").read_text())
+        return poses
+
+    def build(self, number: int) -> dict[str, Any]:
+        rng = random.Random(f"floor plan {number}")
+        kinds = set(json.loads((self.layouts / f"FloorPlan{number}-objects.json").read_text()))
+        listed = self.listed(number)
+        similar = {key: room for key, room in sorted(self.rooms.items()) if room["kind"] == room_kind(number)}
+        receptacles: list[list[Any]] = []
+        for name, (x, z, rotation, horizon) in sorted(listed.items()):
+            place = f"{round(x * 4)}|{round(z * 4)}|{round(rotation / 90) % 4}|{round(horizon)}"
+            openable = int(kind_of(name) in ("Cabinet", "Drawer", "Fridge", "Microwave", "Safe"))
+            receptacles.append([name, place, openable, self._weight(rng, similar, kind_of(name))])
+        present = {kind_of(name) for name in listed}
+        for kind in sorted({kind_of(row[0]) for room in similar.values() for row in room["receptacles"]} & kinds):
+            receptacles += self._borrowed(rng, similar, kind, already=kind in present, near=receptacles)
+        receptacles.sort()
+        movable = {kind for room in similar.values() for kind in room["counts"]}
+        return {
+            "kind": room_kind(number),
+            "games": 0,
+            "receptacles": receptacles,
+            "fixtures": self._fixtures(rng, similar, kinds, receptacles),
+            "counts": {kind: self._counts(similar, kind) for kind in sorted(movable & kinds)},
+            "overlaps": self._overlaps(similar, receptacles),
+        }
+
+    def _weight(self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str) -> float:
+        rows = [row[3] for room in similar.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
+        rows = rows or [row[3] for room in self.rooms.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
+        return float(rng.choice(rows)) if rows else 0.5
+
+    def _borrowed(
+        self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str, *, already: bool, near: list[list[Any]]
+    ) -> list[list[Any]]:
+        """What the package's list leaves out of a kind, as a room of the same kind has it, moved to a place of this room."""
+        donors = []
+        for key, room in similar.items():
+            listed = self.listed(key)
+            own = [row for row in room["receptacles"] if kind_of(row[0]) == kind]
+            missing = [row for row in own if row[0] not in listed]
+            if own and (already == (len(missing) < len(own))) and (missing or already):
+                donors.append(missing)
+        if not donors:
+            return []
+        group = rng.choice(donors)
+        target = rng.choice(near)
+        return [_moved(row, group[0], target) for row in group]
+
+    def _counts(self, similar: dict[int, dict[str, Any]], kind: str) -> list[int]:
+        total: Counter[int] = Counter()
+        for room in similar.values():
+            for number, count in enumerate(room["counts"].get(kind, [])):
+                total[number] += count
+        total[0] = 0
+        scale = 100 / max(1, sum(total.values()))
+        return [round(scale * total[number]) for number in range(max(total) + 1)]
+
+    def _fixtures(
+        self, rng: random.Random, similar: dict[int, dict[str, Any]], kinds: set[str], receptacles: list[list[Any]]
+    ) -> list[list[Any]]:
+        rows = []
+        shown = sorted({row[0].split("|")[0] for room in similar.values() for row in room["fixtures"]} & kinds)
+        for kind in shown:
+            donors = [[row for row in room["fixtures"] if row[0].startswith(kind + "|")] for room in similar.values()]
+            donors = [group for group in donors if group] or [[]]
+            homes = Counter(
+                kind_of(room["receptacles"][index][0])
+                for room in similar.values()
+                for row in room["fixtures"]
+                if row[0].startswith(kind + "|")
+                for index in row[2]
+            )
+            options = [i for i, row in enumerate(receptacles) if homes[kind_of(row[0])] and not row[2]]
+            if not options or (kind != "DeskLamp" and rng.random() > len(donors) / len(similar)):
+                continue
+            home = rng.choices(options, [homes[kind_of(receptacles[i][0])] for i in options])[0]
+            x, y, z = (float(part) for part in receptacles[home][0].split("|")[1:4])
+            rows.append([f"{kind}|{x + 0.11:+06.2f}|{y + 0.32:+06.2f}|{z - 0.08:+06.2f}", receptacles[home][1], [home]])
+        return rows
+
+    def _overlaps(self, similar: dict[int, dict[str, Any]], receptacles: list[list[Any]]) -> list[list[Any]]:
+        """A mug in the coffee machine also stands on what the machine stands on (in nearly all measured rooms)."""
+        tops = [i for i, row in enumerate(receptacles) if kind_of(row[0]) in ("CounterTop", "DiningTable")]
+        rows = []
+        for i, row in enumerate(receptacles):
+            if kind_of(row[0]) == "CoffeeMachine" and tops:
+                rows.append(["Mug", i, [min(tops, key=lambda top, here=row[0]: _distance(receptacles[top][0], here))], 100])
+        return rows
+
+
+def _distance(first: str, second: str) -> float:
+    a, b = ([float(part) for part in name.split("|")[1:4]] for name in (first, second))
+    return abs(a[0] - b[0]) + abs(a[2] - b[2])
+
+
+def _moved(row: list[Any], origin: list[Any], target: list[Any]) -> list[Any]:
+    """A receptacle and its standing place, moved by the step from `origin`'s place to one beside `target`'s."""
+    step = [int(t) - int(o) + 1 for t, o in zip(target[1].split("|")[:2], origin[1].split("|")[:2], strict=True)]
+    kind, x, y, z, *rest = row[0].split("|")
+    px, pz, rotation, horizon = row[1].split("|")
+    name = "|".join([kind, f"{float(x) + step[0] / 4:+06.2f}", y, f"{float(z) + step[1] / 4:+06.2f}", *rest])
+    return [name, f"{int(px) + step[0]}|{int(pz) + step[1]}|{rotation}|{horizon}", row[2], row[3]]
+
+
+def goals(games: list[RealGame]) -> dict[str, Any]:
+    """Task type to room kind to [object, receptacle or lamp, games]; and per type and object how many of it there are."""
+    asked: dict[str, dict[str, Counter[tuple[str, str]]]] = defaultdict(lambda: defaultdict(Counter))
+    numbers: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for game in games:
+        asked[game.type][room_kind(game.room)][game.target, game.place] += 1
+        numbers[game.type][game.target].append(sum(kind_of(thing) == game.target for thing in game.movable))
+    return {
+        "goals": {
+            name: {kind: [[*pair, count] for pair, count in sorted(pairs.items())] for kind, pairs in sorted(kinds.items())}
+            for name, kinds in sorted(asked.items())
+        },
+        "targets": {
+            name: {kind: histogram(values) for kind, values in sorted(kinds.items())} for name, kinds in sorted(numbers.items())
+        },
+    }
+
+
+def goal_factors(games: list[RealGame]) -> dict[str, float]:
+    """How full a kind of receptacle is when it is the goal's, relative to other games of the room (games make room for it)."""
+    filled: dict[tuple[int, str, bool], list[int]] = defaultdict(list)
+    for game in games:
+        inside = Counter(kind_of(r) for t in game.movable if kind_of(t) != game.target for r in game.inside.get(t, []))
+        for kind in {kind_of(name) for name in game.receptacles}:
+            filled[game.room, kind, kind == game.place].append(inside[kind])
+    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for (room, kind, is_goal), values in filled.items():
+        others = filled.get((room, kind, False))
+        if is_goal and others:
+            totals[kind][0] += sum(values)
+            totals[kind][1] += len(values) * sum(others) / len(others)
+    return {kind: round(min(1.0, a / b), 2) for kind, (a, b) in sorted(totals.items()) if b > 0}
+
+
+def floor_shares(games: list[RealGame]) -> dict[str, int]:
+    """Percent of a kind's instances that lie in no receptacle."""
+    all_of: Counter[str] = Counter()
+    on_floor: Counter[str] = Counter()
+    for game in games:
+        for thing in game.movable:
+            all_of[kind_of(thing)] += 1
+            on_floor[kind_of(thing)] += thing not in game.inside
+    return {kind: round(100 * on_floor[kind] / count) for kind, count in sorted(all_of.items()) if on_floor[kind]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="folder that holds json_2.1.1/")
+    arguments = parser.parse_args()
+    paths = sorted(arguments.data.glob("json_2.1.1/train/*/*/game.tw-pddl"))
+    paths += sorted(arguments.data.glob("json_2.1.1/valid_seen/*/*/game.tw-pddl"))
+    games = [RealGame(path) for path in paths]
+    by_room: dict[int, list[RealGame]] = defaultdict(list)
+    for game in games:
+        by_room[game.room].append(game)
+    weight, affinity = fit(games)
+    rooms = {number: measured_room(number, by_room[number], weight) for number in sorted(by_room)}
+    borrower = Borrower(rooms)
+    rooms |= {number: borrower.build(number) for number in ALL_ROOMS if number not in rooms}
+    spread: dict[str, dict[str, float]] = defaultdict(dict)
+    for (kind, receptacle), value in sorted(affinity.items()):
+        spread[kind][receptacle] = float(f"{value:.3g}")
+    things = {kind_of(thing) for game in games for thing in game.movable}
+    fixed = {kind_of(thing) for game in games for thing in game.objects} - things
+    holders = {kind_of(row[0]) for room in rooms.values() for row in room["receptacles"]}
+    data = {
+        "note": f"written by benchmarks/alfworld_rooms.py from {len(games)} games of release 2.1.1 (MIT) and alfworld's floor plans",
+        **rules(things, fixed, holders),
+        **goals(games),
+        "goal_factor": goal_factors(games),
+        "floor": floor_shares(games),
+        "affinity": spread,
+        "rooms": {str(number): rooms[number] for number in sorted(rooms)},
+    }
+    OUTPUT.write_text(_lines(data))
+
+
+def _lines(data: dict[str, Any]) -> str:
+    """JSON with one room, one kind, one task type a line."""
+    parts = []
+    for key, value in data.items():
+        if isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()):
+            rows = ",\n".join(f"  {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in value.items())
+            parts.append(f" {json.dumps(key)}: {{\n{rows}\n }}")
+        else:
+            parts.append(f" {json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+if __name__ == "__main__":
+    main()
