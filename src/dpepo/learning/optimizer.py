@@ -31,7 +31,10 @@ class MasterAdamW:
         self._masters = [_master(parameter) for parameter in self._parameters]
         self._adamw = torch.optim.AdamW(self._masters, lr=lr, weight_decay=weight_decay, fused=True)
         pairs = self._rounded()
-        hooks = [parameter.register_post_accumulate_grad_hook(_collect_in(master)) for parameter, master in pairs]
+        hooks = [
+            parameter.register_post_accumulate_grad_hook(_collect_in(master))  # type: ignore[no-untyped-call]
+            for parameter, master in pairs
+        ]
         weakref.finalize(self, _remove, hooks)  # a model may outlive its optimiser and get another
 
     @property

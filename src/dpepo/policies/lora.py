@@ -103,11 +103,12 @@ def add_adapter(model: Any, config: LoraConfig, *, base: str, seed: int) -> Any:
         lora_dropout=config.dropout,
         target_modules=sorted(config.targets),
         task_type="CAUSAL_LM",
-        base_model_name_or_path=base,
     )
     with torch.random.fork_rng(devices=[]), _known_warnings():
         torch.manual_seed(seed)
-        return peft.get_peft_model(model, settings)
+        wrapped = peft.get_peft_model(model, settings)
+    wrapped.peft_config["default"].base_model_name_or_path = base  # PEFT has taken what transformers calls it
+    return wrapped
 
 
 def load_adapter(model: Any, folder: str, *, base: str, train: LoraConfig | None = None) -> Any:
@@ -149,7 +150,7 @@ def read_adapter_weights(model: Any, folder: Path) -> None:
     from peft import set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    result = set_peft_model_state_dict(model, load_file(folder / ADAPTER_WEIGHTS))
+    result: Any = set_peft_model_state_dict(model, load_file(folder / ADAPTER_WEIGHTS))
     missing = [name for name in result.missing_keys if "lora_" in name]
     if missing or result.unexpected_keys:
         raise ValueError(f"the adapter has other tensors, e.g. {[*missing, *result.unexpected_keys][0]}")

@@ -127,7 +127,9 @@ def load_hf(config: ModelConfig, *, train: bool = False, seed: int = 0) -> tuple
         name = config.path if config.path.startswith(_BUILTIN) else base
         model = add_adapter(model, config.lora, base=name, seed=seed)
     if train and config.gradient_checkpointing:
-        whole.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        # one method, new name and old; layers are then asked for in `Learner`, since they expect training mode
+        enable = getattr(whole, "activation_checkpointing_enable", None) or whole.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
     torch.nn.Module.to(model, device)  # the module moves in place; transformers' own `to` only adds checks for quantised models
     model.train(False)
     return model, tokenizer
