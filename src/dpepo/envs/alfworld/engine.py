@@ -10,20 +10,19 @@ or sentence looks at (``checked``, ``isOn``) are left out of it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 
 from dpepo.envs.alfworld.games import Game, Wording
+from dpepo.envs.alfworld.goal import Goal
 from dpepo.envs.alfworld.names import readable_names
-from dpepo.envs.alfworld.pddl import Fact, Literal, Problem, parse_problem
+from dpepo.envs.alfworld.pddl import Fact, parse_problem
+from dpepo.envs.alfworld.states import State, changed, fingerprint, initial_state
 
 NOTHING_HAPPENS = "Nothing happens."
 INTRO = "-= Welcome to TextWorld, ALFRED! =-"
 _BASINS = ("sinkbasintype", "sinktype")
 _BLADES = ("knifetype", "butterknifetype")
-_FLAGS = ("opened", "isclean", "ishot", "iscool", "istoggled", "issliced")
 _HELP = """
 Available commands:
   look:                             look around your current location
@@ -40,20 +39,6 @@ Available commands:
   cool (object) with (receptacle):  cool an object using a receptacle
   slice (object) with (object):     slice an object using a sharp object
 """
-
-Pairs = frozenset[tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class State:
-    """What can change: everything else about a game is fixed."""
-
-    place: str  # location of the agent
-    held: str  # the object in hand, or ""
-    inside: Pairs  # (object, receptacle); an object may lie in several that overlap
-    at: Pairs  # (object, location)
-    left: Pairs  # (object, receptacle) it was taken out of and not put back into
-    marks: Pairs  # (flag, thing), flags of _FLAGS
 
 
 @dataclass
@@ -90,7 +75,8 @@ class LoadedGame:
         self.names = readable_names(name for held in facts.values() for fact in held for name in fact)
         self.types: dict[str, str] = {name: kind for name, kind in facts.get("objecttype", ())}
         self.receptacle_types: dict[str, str] = {name: kind for name, kind in facts.get("receptacletype", ())}
-        self.places: dict[str, str] = dict(sorted(facts.get("receptacleatlocation", ())))  # receptacle to location, in order
+        located = sorted(facts.get("receptacleatlocation", set()))
+        self.places: dict[str, str] = {receptacle: place for receptacle, place in located}  # in the order of sentences
         self._here: dict[str, list[str]] = {}
         for receptacle, place in self.places.items():
             self._here.setdefault(place, []).append(receptacle)
@@ -108,10 +94,10 @@ class LoadedGame:
             )
         }
         self._fits: set[Fact] = facts.get("cancontain", set())
-        self._goal = _Goal(problem)
+        self._goal = Goal(problem)
         self._max_states = max_states
         self._nodes: dict[State, Node] = {}
-        self.start = self._node(_initial(problem))
+        self.start = self._node(initial_state(problem))
 
     @property
     def intro(self) -> str:
@@ -152,7 +138,7 @@ class LoadedGame:
         if node is None:
             if len(self._nodes) >= self._max_states:
                 self._nodes.clear()  # copies in play keep the nodes they stand on
-            node = self._nodes[state] = Node(state=state, code=_code(state), won=self._goal.holds(state))
+            node = self._nodes[state] = Node(state=state, code=fingerprint(state), won=self._goal.holds(state))
         return node
 
     def _commands(self, node: Node) -> Mapping[str, tuple[str, ...]]:
@@ -227,20 +213,20 @@ class LoadedGame:
         return state, carrying
 
     def _do_go(self, state: State, receptacle: str) -> tuple[State, str]:
-        after = _changed(state, place=self.places[receptacle])
+        after = changed(state, place=self.places[receptacle])
         goal = receptacle if self.wording is Wording.V2_1_2 else after.place
         return after, f"You arrive at {self.names[goal]}. {self._contents(after, receptacle)}"
 
     def _do_open(self, state: State, receptacle: str) -> tuple[State, str]:
-        after = _changed(state, marks=state.marks | {("opened", receptacle)})
+        after = changed(state, marks=state.marks | {("opened", receptacle)})
         return after, f"You open the {self.names[receptacle]}. {self._contents(after, receptacle)}"
 
     def _do_close(self, state: State, receptacle: str) -> tuple[State, str]:
-        after = _changed(state, marks=state.marks - {("opened", receptacle)})
+        after = changed(state, marks=state.marks - {("opened", receptacle)})
         return after, f"You close the {self.names[receptacle]}."
 
     def _do_take(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
-        after = _changed(
+        after = changed(
             state,
             held=thing,
             inside=state.inside - {(thing, receptacle)},
@@ -250,7 +236,7 @@ class LoadedGame:
         return after, f"You pick up the {self.names[thing]} from the {self.names[receptacle]}."
 
     def _do_put(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
-        after = _changed(
+        after = changed(
             state,
             held="",
             inside=state.inside | {(thing, receptacle)},
@@ -261,23 +247,23 @@ class LoadedGame:
         return after, sentence.format(self.names[thing], self.names[receptacle])
 
     def _do_clean(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
-        after = _changed(state, marks=state.marks | {("isclean", thing)})
+        after = changed(state, marks=state.marks | {("isclean", thing)})
         return after, f"You clean the {self.names[thing]} using the {self.names[receptacle]}."
 
     def _do_heat(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
-        after = _changed(state, marks=(state.marks | {("ishot", thing)}) - {("iscool", thing)})
+        after = changed(state, marks=(state.marks | {("ishot", thing)}) - {("iscool", thing)})
         return after, f"You heat the {self.names[thing]} using the {self.names[receptacle]}."
 
     def _do_cool(self, state: State, thing: str, receptacle: str) -> tuple[State, str]:
-        after = _changed(state, marks=(state.marks | {("iscool", thing)}) - {("ishot", thing)})
+        after = changed(state, marks=(state.marks | {("iscool", thing)}) - {("ishot", thing)})
         return after, f"You cool the {self.names[thing]} using the {self.names[receptacle]}."
 
     def _do_use(self, state: State, thing: str) -> tuple[State, str]:
-        after = _changed(state, marks=state.marks | {("istoggled", thing)})
+        after = changed(state, marks=state.marks | {("istoggled", thing)})
         return after, f"You turn on the {self.names[thing]}."
 
     def _do_slice(self, state: State, thing: str, blade: str) -> tuple[State, str]:
-        after = _changed(state, marks=state.marks | {("issliced", thing)})
+        after = changed(state, marks=state.marks | {("issliced", thing)})
         return after, f"You sliced the {self.names[thing]} with the {self.names[blade]}."
 
     def _do_examine_receptacle(self, state: State, receptacle: str) -> tuple[State, str]:
@@ -339,111 +325,3 @@ def _enumerated(texts: list[str]) -> str:
     if not texts:
         return "nothing"
     return ", ".join([*texts[:-1], f"and {texts[-1]}"]) if len(texts) > 1 else texts[0]
-
-
-def _initial(problem: Problem) -> State:
-    facts = problem.facts
-    [(_, place)] = facts["atlocation"]
-    held = [thing for _, thing in facts.get("holds", ())]
-    return State(
-        place=place,
-        held=held[0] if held else "",
-        inside=_pairs(facts.get("inreceptacle", ())),
-        at=_pairs(facts.get("objectatlocation", ())),
-        left=frozenset(),
-        marks=frozenset((flag, fact[0]) for flag in _FLAGS for fact in facts.get(flag, ())),
-    )
-
-
-def _pairs(facts: Iterable[Fact]) -> Pairs:
-    return frozenset((fact[0], fact[1]) for fact in facts)
-
-
-def _changed(
-    state: State,
-    *,
-    place: str | None = None,
-    held: str | None = None,
-    inside: Pairs | None = None,
-    at: Pairs | None = None,
-    left: Pairs | None = None,
-    marks: Pairs | None = None,
-) -> State:
-    return State(
-        place=state.place if place is None else place,
-        held=state.held if held is None else held,
-        inside=state.inside if inside is None else inside,
-        at=state.at if at is None else at,
-        left=state.left if left is None else left,
-        marks=state.marks if marks is None else marks,
-    )
-
-
-@cache
-def _digest(*words: str) -> int:
-    return int.from_bytes(hashlib.blake2b("\0".join(words).encode(), digest_size=8).digest(), "big")
-
-
-def _code(state: State) -> int:
-    """A fingerprint that does not depend on order, process or machine."""
-    code = _digest("place", state.place) ^ _digest("held", state.held)
-    for kind, pairs in (("inside", state.inside), ("at", state.at), ("left", state.left), ("marks", state.marks)):
-        for first, second in pairs:
-            code ^= _digest(kind, first, second)
-    return code
-
-
-class _Goal:
-    """Whether a state satisfies a goal: a search for values of its variables, literal by literal."""
-
-    def __init__(self, problem: Problem) -> None:
-        self._fixed = problem.facts
-        # what can change first: it has fewer facts, and binds the variables of the rest
-        changing = ("inreceptacle", "holds", "istoggled")
-        self._literals = sorted(problem.goal, key=lambda one: (one.predicate == "differ", one.predicate not in changing))
-
-    def holds(self, state: State) -> bool:
-        return self._solve(0, {}, state)
-
-    def _solve(self, index: int, bound: dict[str, str], state: State) -> bool:
-        if index == len(self._literals):
-            return True
-        literal = self._literals[index]
-        words = tuple(bound.get(word, word) for word in literal.arguments)
-        if literal.predicate == "differ":
-            return words[0] != words[1] and self._solve(index + 1, bound, state)
-        facts = self._facts(literal, state)
-        if not any(word.startswith("?") for word in words):
-            return words in facts and self._solve(index + 1, bound, state)
-        for fact in facts:
-            matched = _matched(words, fact)
-            if matched is not None and self._solve(index + 1, {**bound, **matched}, state):
-                return True
-        return False
-
-    def _facts(self, literal: Literal, state: State) -> frozenset[Fact] | set[Fact]:
-        match literal.predicate:
-            case "inreceptacle":
-                return state.inside  # type: ignore[return-value]
-            case "objectatlocation":
-                return state.at  # type: ignore[return-value]
-            case "holds":
-                return {("agent1", state.held)} if state.held else set()
-            case "atlocation":
-                return {("agent1", state.place)}
-            case flag if flag in _FLAGS:
-                return {(thing,) for mark, thing in state.marks if mark == flag}
-            case other:
-                return self._fixed.get(other, set())
-
-
-def _matched(words: Fact, fact: Fact) -> dict[str, str] | None:
-    """Values of the variables in ``words`` that make it equal to ``fact``; None where there are none."""
-    values: dict[str, str] = {}
-    for word, name in zip(words, fact, strict=True):
-        if not word.startswith("?"):
-            if word != name:
-                return None
-        elif values.setdefault(word, name) != name:
-            return None
-    return values

@@ -1,7 +1,7 @@
 """Reading a PDDL problem: objects with their types, facts that hold at the beginning, the goal. Pure.
 
-Only what ALFWorld's problems use is understood: typed objects, positive ground facts, a goal of ``and``, ``exists`` and ``not (=)``.
-Names are lower-cased, as planners do.
+Only what ALFWorld's problems use is understood: typed objects, positive ground facts, a goal of ``and``, ``exists`` and
+``not (=)``. Names are lower-cased, as planners do.
 """
 
 from __future__ import annotations
