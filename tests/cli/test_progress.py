@@ -50,6 +50,32 @@ def test_a_log_gets_no_time_left_while_hardly_anything_is_done() -> None:
     ]
 
 
+def test_what_an_earlier_session_did_counts_as_done_but_not_for_the_time_left() -> None:
+    stream, clock = io.StringIO(), Clock()
+    progress = LineProgress(stream, clock=clock)
+    progress.start("train", total=100, unit="steps")
+    progress.skip(60)
+    for _ in range(10):
+        clock.now += 2.0
+        progress.advance()
+    progress.finish()
+    assert stream.getvalue().splitlines()[1:] == [
+        "train: 68 of 100 steps, 16 s, about 64 s left",
+        "train: 70 of 100 steps, 20 s, about 60 s left",
+    ]
+
+
+def test_a_bar_that_starts_further_on_has_no_speed_yet() -> None:
+    stream = io.StringIO()
+    progress = LiveProgress(Console(file=stream, force_terminal=True, width=160))
+    progress.skip(3)  # before any stage: nothing to show
+    progress.start("train", total=10, unit="steps")
+    progress.skip(6, success=0.5)
+    progress.finish()
+    last = [line for line in stream.getvalue().splitlines() if "steps" in line][-1]
+    assert "6 of 10 steps" in last and "success 0.5" in last and "-:--:--" in last
+
+
 def test_a_new_stage_ends_the_one_before_and_starts_from_zero() -> None:
     stream = io.StringIO()
     progress = LineProgress(stream, clock=Clock())

@@ -66,6 +66,9 @@ class Notes:
     def advance(self, n: float = 1, **shown: float | int | str) -> None:
         self.advanced += n
 
+    def skip(self, n: float, **shown: float | int | str) -> None:
+        self.advanced += n
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 
@@ -136,10 +139,11 @@ def write_model(folder: Path, *, seed: int = 0, hidden: int = 48, **settings: An
 
 
 def weights(checkpoint: str | Path) -> dict[str, torch.Tensor]:
-    """All tensors of a checkpoint's model."""
+    """All tensors of a checkpoint's model or adapter."""
     from safetensors.torch import load_file
 
-    return load_file(Path(checkpoint) / "model" / "model.safetensors")
+    [file] = (Path(checkpoint) / "model").glob("*.safetensors")
+    return load_file(file)
 
 
 def same_weights(one: str | Path, other: str | Path) -> bool:

@@ -57,6 +57,12 @@ class LiveProgress:
         count = _count(task.completed + n, task.total, task.fields["unit"])
         self._bars.update(self._task, advance=n, shown=shown_values(self._shown), count=count)
 
+    def skip(self, n: float, **shown: float | int | str) -> None:
+        """Start the bar further on; its speed is that of what comes."""
+        if self._bars is not None:
+            self._bars.reset(self._task, completed=self._bars.tasks[0].completed + n)
+            self.advance(0, **shown)
+
     def note(self, text: str) -> None:
         """Print a line above the bar."""
         self._console.print(text, markup=False, highlight=False)
@@ -77,7 +83,7 @@ class LineProgress:
         self._stage = ""
         self._unit = ""
         self._total: float | None = None
-        self._done = 0.0
+        self._done = self._skipped = 0.0
         self._shown: dict[str, float | int | str] = {}
         self._started = self._last_line = clock()
 
@@ -85,7 +91,7 @@ class LineProgress:
         """Begin a stage."""
         self.finish()
         self._stage, self._total, self._unit = stage, total, unit
-        self._done, self._shown = 0.0, {}
+        self._done, self._skipped, self._shown = 0.0, 0.0, {}
         self._started = self._last_line = self._clock()
         self.note(f"{stage}: started")
 
@@ -96,6 +102,11 @@ class LineProgress:
         if self._stage and self._clock() - self._last_line >= _LINE_EVERY_S:
             self._last_line = self._clock()
             self.note(self._line())
+
+    def skip(self, n: float, **shown: float | int | str) -> None:
+        """Count what was done before; the time left is judged by the rest."""
+        self._skipped += n
+        self.advance(n, **shown)
 
     def note(self, text: str) -> None:
         """Write a line."""
@@ -113,8 +124,9 @@ class LineProgress:
         parts = [f"{self._stage}: {_count(self._done, self._total, self._unit)}"]
         parts += [shown_values(self._shown)] if self._shown else []
         parts.append(f"{seconds:.0f} s")
-        if self._total and _ESTIMATE_FROM * self._total <= self._done < self._total and self._done > 0:
-            parts.append(f"about {seconds / self._done * (self._total - self._done):.0f} s left")
+        done, total = self._done - self._skipped, (self._total or 0.0) - self._skipped
+        if done > 0 and _ESTIMATE_FROM * total <= done < total:
+            parts.append(f"about {seconds / done * (total - done):.0f} s left")
         return ", ".join(parts)
 
 

@@ -110,7 +110,7 @@ def evaluate(
     episodes = [found[key] for key in wanted if key in found]
     won = sum(episode.success for episode in episodes)
     if episodes:
-        progress.advance(len(episodes), success=won / len(episodes))
+        progress.skip(len(episodes), success=won / len(episodes))
 
     def keep(episode: Episode) -> None:
         nonlocal won

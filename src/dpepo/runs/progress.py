@@ -24,6 +24,9 @@ class Progress(Protocol):
     def advance(self, n: float = 1, **shown: float | int | str) -> None:
         """Move on by n units, and show the newest values (``success=0.25``) beside the bar."""
 
+    def skip(self, n: float, **shown: float | int | str) -> None:
+        """Move on by n units that an earlier session did: they count as done, but say nothing about the time left."""
+
     def note(self, text: str) -> None:
         """Say one line that stays on the screen."""
 
@@ -38,6 +41,9 @@ class SilentProgress:
         """Do nothing."""
 
     def advance(self, n: float = 1, **shown: float | int | str) -> None:
+        """Do nothing."""
+
+    def skip(self, n: float, **shown: float | int | str) -> None:
         """Do nothing."""
 
     def note(self, text: str) -> None:

@@ -87,7 +87,7 @@ def _play(
     # an episode that a fault cut short says nothing about the task: a resumed job gives it another chance
     found = {(one.task.id, one.sibling): one for line in lines if (one := line.episode).outcome is not None}
     progress.start(f"demonstrations, K = {num_envs}", total=len(wanted), unit="episodes")
-    progress.advance(len(found))
+    progress.skip(len(found))
     succeeded = sum(episode.success for episode in found.values())
 
     def write(episode: Episode) -> None:

@@ -209,7 +209,7 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
     """All steps that are left, with metrics and checkpoints."""
     config, run = session.config, session.run
     progress.start(f"reinforcement learning, K = {config.env.num_envs}", total=config.train.steps, unit="steps")
-    progress.advance(done)
+    progress.skip(done)
     began = time.monotonic() - 60.0 * minutes
     without_signal = 0  # steps in a row in which no group had both successes and failures
     out_of_time = 0.0 < config.train.max_minutes <= minutes

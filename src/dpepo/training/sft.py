@@ -66,7 +66,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
         done = checkpoint.step
     plan = plan_steps(data.lengths, config=config.sft, seed=config.seed)
     progress.start("supervised fine-tuning", total=len(plan), unit="steps")
-    progress.advance(done)
+    progress.skip(done)
     for step in plan[done:]:
         samples = [data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
         lr = learning_rate(step.number, num_steps=len(plan), config=config.sft)
