@@ -17,7 +17,7 @@ from dpepo.cli.jobs import load_job, own_command, read_request, run_job
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
 from dpepo.envs import load_world, world_names, world_status
-from dpepo.errors import RunFolderError
+from dpepo.errors import RunFolderError, TaskError
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
 from dpepo.runs.rundir import no_run
@@ -159,8 +159,15 @@ def envs(world: WorldName = None, debug: Debug = False) -> None:
 
 
 def _list_tasks(name: str) -> None:
+    counts, missing = {}, []
     with load_world(name) as world:
-        counts = {split: Counter(task.name for task in world.tasks(split)) for split in world.splits}
+        for split in world.splits:
+            try:
+                counts[split] = Counter(task.name for task in world.tasks(split))
+            except TaskError as error:  # its files are not on this machine; the other splits may be
+                missing.append(f"{split}: {error}")
     typer.echo(f"{'task':<60} " + " ".join(f"{split:>8}" for split in counts))
     for task in sorted(set().union(*counts.values())):
-        typer.echo(f"{task:<60} " + " ".join(f"{count[task]:>8}" for count in counts.values()))
+        typer.echo(f"{task:<60} " + " ".join(f"{count[task]:>{max(8, len(split))}}" for split, count in counts.items()))
+    for line in missing:
+        typer.echo(line)

@@ -116,6 +116,22 @@ class World(ABC):
             raise TaskError(f"The world {self.name!r} has no task {task_id!r}. {did_you_mean(task_id, known)}")
         return known[task_id]
 
+    def resolve(self, entry: object) -> str:
+        """The task id that an entry of a task list means (`dpepo.envs.task_lists`).
+
+        Args:
+            entry: A task id. Worlds may understand more: the forms that published lists of theirs have.
+
+        Returns:
+            A task id, which may not exist.
+
+        Raises:
+            TaskError: The entry cannot mean a task of this world.
+        """
+        if not isinstance(entry, str):
+            raise TaskError(f"the world {self.name!r} has task ids such as '{self.name}/...', got {entry!r:.80}")
+        return entry
+
     def check_split(self, split: str) -> None:
         """Raise `TaskError` unless this world has the split."""
         if split not in self.splits:

@@ -19,6 +19,7 @@ from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
 
 WORLDS = {
+    "alfworld": "dpepo.envs.alfworld.world:AlfWorld",
     "scienceworld": "dpepo.envs.scienceworld.world:ScienceWorld",
     "toy": "dpepo.envs.toy:ToyWorld",
 }
@@ -95,7 +96,8 @@ def make(task: str, **options: Any) -> TextEnv:
     """Make one environment of any world.
 
     Args:
-        task: A task id such as "scienceworld/boil/17"; the world is what stands before the first "/".
+        task: A task id such as "scienceworld/boil/17"; the world is what stands before the first "/". A path to a
+            ``game.tw-pddl`` is a game of ALFWorld.
         **options: Options of the world.
 
     Returns:
@@ -105,7 +107,7 @@ def make(task: str, **options: Any) -> TextEnv:
         TaskError: No such world or task.
         ConfigError: An unknown option.
     """
-    name, slash, rest = task.partition("/")
+    name, slash, rest = ("alfworld", "/", task) if task.endswith("game.tw-pddl") else task.partition("/")
     if not slash:
         raise TaskError(
             f"{task!r} is not a task id; one looks like 'toy/house/3': world, then task. {did_you_mean(name, world_names())}"
