@@ -60,7 +60,7 @@ class LiveProgress:
     def skip(self, n: float, **shown: float | int | str) -> None:
         """Start the bar further on; its speed is that of what comes."""
         if self._bars is not None:
-            self._bars.reset(self._task, completed=self._bars.tasks[0].completed + n)
+            self._bars.reset(self._task, completed=round(self._bars.tasks[0].completed + n))
             self.advance(0, **shown)
 
     def note(self, text: str) -> None:
