@@ -380,6 +380,17 @@ def goal_factors(games: list[RealGame]) -> dict[str, float]:
     return {kind: round(min(1.0, a / b), 2) for kind, (a, b) in sorted(totals.items()) if b > 0}
 
 
+def single_kinds(games: list[RealGame]) -> list[str]:
+    """Kinds of receptacles that hold one object at most (fewer than 5 % of the filled ones hold more)."""
+    filled: Counter[str] = Counter()
+    crowded: Counter[str] = Counter()
+    for game in games:
+        for receptacle, count in Counter(r for thing in game.movable for r in game.inside.get(thing, [])).items():
+            filled[kind_of(receptacle)] += 1
+            crowded[kind_of(receptacle)] += count > 1
+    return sorted(kind for kind, count in filled.items() if crowded[kind] < 0.05 * count)
+
+
 def floor_shares(games: list[RealGame]) -> dict[str, int]:
     """Percent of a kind's instances that lie in no receptacle."""
     all_of: Counter[str] = Counter()
@@ -416,6 +427,7 @@ def main() -> None:
         **rules(things, fixed, holders),
         **goals(games),
         "goal_factor": goal_factors(games),
+        "single": single_kinds(games),
         "floor": floor_shares(games),
         "affinity": spread,
         "rooms": {str(number): rooms[number] for number in sorted(rooms)},

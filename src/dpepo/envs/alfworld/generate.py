@@ -14,7 +14,7 @@ from dpepo.envs.alfworld.engine import LoadedGame
 from dpepo.envs.alfworld.expert import expert_actions
 from dpepo.envs.alfworld.games import TASK_TYPES, Game, Wording
 from dpepo.envs.alfworld.problem import SENTENCES, Layout, Placed, problem_text
-from dpepo.envs.alfworld.rooms import Goal, Room, all_rooms, kind_of, seen_rooms, statistics
+from dpepo.envs.alfworld.rooms import Goal, Room, all_rooms, seen_rooms, statistics
 from dpepo.errors import TaskError, did_you_mean
 
 _TOOLS = {
@@ -80,7 +80,7 @@ def _draw(task_type: str, options: Sequence[tuple[Room, Goal, float]], *, name: 
     room, goal, _ = options[_pick([weight for *_, weight in options], rng)]
     layout = Layout(room=room, task_type=task_type, goal=goal)
     taken = {thing.name for thing in (*room.receptacles, *room.fixtures)}
-    for kind in sorted(room.counts):
+    for kind in _shuffled(sorted(room.counts), rng):
         wanted = statistics().targets[task_type][kind] if kind == goal.target else room.counts[kind]
         for _ in range(_pick(wanted, rng)):
             placed = _place(kind, layout, taken, rng)
@@ -102,12 +102,13 @@ def _place(kind: str, layout: Layout, taken: set[str], rng: random.Random) -> Pl
         return _on_floor(kind, room, taken, rng)
     barred = _barred(layout) if is_target else frozenset()
     affinity = numbers.affinity.get(kind, {})
+    full = _full(layout)
     weights = []
-    for receptacle in room.receptacles:
+    for number, receptacle in enumerate(room.receptacles):
         weight = receptacle.weight * affinity.get(receptacle.kind, 0.0)
         if receptacle.kind == layout.goal.place:
             weight *= numbers.goal_factor.get(receptacle.kind, 1.0)
-        weights.append(0.0 if receptacle.kind in barred else weight)
+        weights.append(0.0 if receptacle.kind in barred or number in full else weight)
     if sum(weights) <= 0:
         return None if is_target else _on_floor(kind, room, taken, rng)
     number = _pick(weights, rng)
@@ -122,6 +123,12 @@ def _barred(layout: Layout) -> frozenset[str]:
     """Kinds of receptacles that no target lies in at the beginning."""
     tool = _TOOLS.get(layout.task_type)
     return frozenset({layout.goal.place if tool is None else tool})
+
+
+def _full(layout: Layout) -> set[int]:
+    """Receptacles that take no further object."""
+    single = statistics().single
+    return {index for thing in layout.objects for index in thing.inside if layout.room.receptacles[index].kind in single}
 
 
 def _also(kind: str, number: int, room: Room, rng: random.Random) -> tuple[int, ...]:
@@ -166,6 +173,10 @@ def _free_place(room: Room, rng: random.Random, horizon: str = "0") -> str:
         place = f"{first[0]}|{second[1]}|{turn}|{horizon}"
         if place not in taken:
             return place
+
+
+def _shuffled(kinds: list[str], rng: random.Random) -> list[str]:
+    return [kind for _, kind in sorted((rng.random(), kind) for kind in kinds)]
 
 
 def _pick(weights: Sequence[float], rng: random.Random) -> int:

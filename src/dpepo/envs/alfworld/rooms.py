@@ -85,6 +85,7 @@ class Statistics:
     goals: dict[str, dict[str, tuple[Goal, ...]]]  # task type to kind of room to goals
     targets: dict[str, dict[str, tuple[int, ...]]]  # task type to target to: in how many games there were 0, 1, 2, ... of it
     goal_factor: dict[str, float]  # kind of receptacle to how full it is as the goal's, relative to other games
+    single: frozenset[str]  # kinds of receptacles that hold one object at most
     floor: dict[str, float]  # kind of object to the share that lies in no receptacle
     affinity: dict[str, dict[str, float]]  # kind of object to kind of receptacle to how well it goes there
 
@@ -110,6 +111,7 @@ def statistics() -> Statistics:
         },
         targets={name: {kind: tuple(row) for kind, row in rows.items()} for name, rows in data["targets"].items()},
         goal_factor=data["goal_factor"],
+        single=frozenset(data["single"]),
         floor={kind: percent / 100 for kind, percent in data["floor"].items()},
         affinity=data["affinity"],
     )
