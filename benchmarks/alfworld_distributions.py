@@ -3,10 +3,10 @@
     python benchmarks/alfworld_distributions.py --data ~/.cache/alfworld            # the tables of docs/alfworld.md
     python benchmarks/alfworld_distributions.py --data ~/.cache/alfworld --games 400 --json out.json
 
-For every real game (release 2.1.1, ``json_2.1.1/{train,valid_seen}``) one generated game of the same task type is drawn. What is
-compared is what a player can read: the first observation and what each receptacle holds. Two classifiers, naive Bayes over words
-and word pairs and logistic regression over the numbers of the table, are trained to tell the two apart on one half of the games and
-tested on the other: 50 % means that they cannot.
+For every real game (release 2.1.1, ``json_2.1.1/{train,valid_seen}``) one generated game of the same task type is drawn, in the
+rooms of the training games. What is compared is what a player can read: the first observation and what each receptacle holds.
+Two classifiers, naive Bayes over words and word pairs and logistic regression over the numbers of the table, are trained to
+tell the two apart on one half of the games and tested on the other: 50 % means that they cannot.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import argparse
 import json
 import math
 import statistics
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from dpepo.envs.alfworld.engine import LoadedGame
@@ -94,7 +96,7 @@ def _words(loaded: LoadedGame, inside: dict[str, set[str]]) -> list[str]:
     words: list[str] = []
     for text in texts:
         own = text.lower().split()
-        words += own + [f"{a}>{b}" for a, b in zip(own, own[1:], strict=False)]
+        words += own + [f"{a}>{b}" for a, b in pairwise(own)]
     return words
 
 
@@ -152,7 +154,13 @@ def overlap(first: Sequence[float], second: Sequence[float]) -> float:
     return sum(min(a[value] / len(first), b[value] / len(second)) for value in {*a, *b})
 
 
+def say(line: str) -> None:
+    """One line to the terminal."""
+    sys.stdout.write(line + "\n")
+
+
 def main() -> None:
+    """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds json_2.1.1/")
     parser.add_argument("--games", type=int, default=0, help="at most this many real games, evenly spaced; 0: all")
@@ -176,27 +184,25 @@ def main() -> None:
     accuracy, telling = bayes_accuracy(real, made)
     figures["bayes"], figures["regression"] = accuracy, regression_accuracy(real, made)
     noise, _ = bayes_accuracy(made[::2], made[1::2])
-    print(f"\ntold apart: words {accuracy:.1%} (generated from generated {noise:.1%}), numbers {figures['regression']:.1%}")
+    say(f"\ntold apart: words {accuracy:.1%} (generated from generated {noise:.1%}), numbers {figures['regression']:.1%}")
     if arguments.words:
-        print("\n".join(telling))
+        say("\n".join(telling))
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=1))
 
 
 def report(real: list[Sample], made: list[Sample], unseen: list[Sample], missed: list[str]) -> dict[str, object]:
     """Print the tables; returns their figures."""
-    print("mean (5 % / median / 95 %)\n")
-    print(
-        f"| | real ({len(real)}) | generated ({len(made)}) | shared mass | generated, unseen rooms ({len(unseen)}) |\n|---|---|---|---|---|"
-    )
+    say("mean (5 % / median / 95 %)\n")
+    say(f"| | real ({len(real)}) | generated ({len(made)}) | shared mass | generated, unseen rooms ({len(unseen)}) |")
+    say("|---|---|---|---|---|")
     figures: dict[str, object] = {}
     for column in COLUMNS:
         sides = [[one.numbers[column] for one in samples] for samples in (real, made, unseen)]
         figures[column] = overlap(sides[0], sides[1])
-        print(f"| {column} | {spread(sides[0])} | {spread(sides[1])} | {figures[column]:.0%} | {spread(sides[2])} |")
-    print(
-        "\n| task type | expert on real | expert on generated | its actions, real | its actions, generated |\n|---|---|---|---|---|"
-    )
+        say(f"| {column} | {spread(sides[0])} | {spread(sides[1])} | {figures[column]:.0%} | {spread(sides[2])} |")
+    say("\n| task type | expert on real | expert on generated | its actions, real | its actions, generated |")
+    say("|---|---|---|---|---|")
     groups: dict[str, list[list[Sample]]] = defaultdict(lambda: [[], []])
     for side, samples in enumerate((real, made)):
         for one in samples:
@@ -204,9 +210,9 @@ def report(real: list[Sample], made: list[Sample], unseen: list[Sample], missed:
     for name, sides_of in sorted(groups.items()):
         rates = [f"{sum(one.solved for one in samples)}/{len(samples)}" for samples in sides_of]
         lengths = [spread([one.numbers["expert's actions"] for one in samples]) for samples in sides_of]
-        print(f"| {name} | {rates[0]} | {rates[1]} | {lengths[0]} | {lengths[1]} |")
+        say(f"| {name} | {rates[0]} | {rates[1]} | {lengths[0]} | {lengths[1]} |")
     for name in missed:
-        print(f"not solved: {name}")
+        say(f"not solved: {name}")
     figures["not solved"] = missed
     return figures
 

@@ -11,27 +11,26 @@ plans how a kind spreads over kinds of receptacles; and which goals are asked. S
 is drawn anew from weights.
 
 The spread is a log-linear model, ``P(receptacle r | object kind k, room) ~ weight(r) * affinity(k, kind of r)``, fitted by
-iterative proportional fitting to counts over all games (the goal's own object kind, which games place by other rules, left out).
-The twelve other floor plans (the unseen ones upstream) have their receptacles from the package; what its list leaves out
-(burners, toasters, towel holders, ...) is moved in from measured rooms of the same kind.
+iterative proportional fitting to counts over all games (the goal's own object kind, which games place by other rules, left
+out). ``alfworld_other_rooms.py`` puts the twelve other floor plans together.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import re
 from collections import Counter, defaultdict
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from alfworld_other_rooms import Borrower, kind_of, package_folder, room_kind
+
 OUTPUT = Path(__file__).resolve().parents[1] / "src" / "dpepo" / "envs" / "alfworld" / "rooms.json"
-ROOM_KINDS = {0: "kitchen", 2: "living_room", 3: "bedroom", 4: "bathroom"}
 ALL_ROOMS = [*range(1, 31), *range(201, 231), *range(301, 331), *range(401, 431)]
 PRIMARY = ("CoffeeMachine", "StoveBurner", "Safe", "HandTowelHolder", "TowelHolder", "Toilet", "Microwave", "SinkBasin")
-"""Where an object counts as lying in several receptacles (a mug in the coffee machine, hence on the counter), the one it was put in."""
+"""Where an object lies in several receptacles (a mug in the coffee machine, hence on the counter), the one it was put in."""
 
 
 def decode(name: str) -> str:
@@ -39,16 +38,6 @@ def decode(name: str) -> str:
     for coded, plain in (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("minus_", "-"), ("plus_", "+")):
         name = name.replace(coded, plain)
     return name
-
-
-def kind_of(name: str) -> str:
-    """``Sink|-01.11|...|SinkBasin`` is a SinkBasin, everything else is what it begins with."""
-    parts = name.split("|")
-    return parts[-1] if parts[-1].endswith("Basin") else parts[0]
-
-
-def room_kind(number: int) -> str:
-    return ROOM_KINDS[number // 100]
 
 
 class RealGame:
@@ -103,8 +92,8 @@ def fit(games: list[RealGame]) -> tuple[dict[tuple[int, str], float], dict[tuple
         per_receptacle[room, receptacle] += count
         per_pair[kind, kind_of(receptacle)] += count
     fixtures = {game.room: game.receptacles for game in games}
-    weight = {(room, name): 1.0 for room, names in fixtures.items() for name in names}
-    affinity = {pair: 1.0 for pair in per_pair}
+    weight: dict[tuple[int, str], float] = {(room, name): 1.0 for room, names in fixtures.items() for name in names}
+    affinity: dict[tuple[str, str], float] = {pair: 1.0 for pair in per_pair}
     for _ in range(60):
         expected = _expected(fixtures, per_kind, weight, affinity)
         for pair in affinity:
@@ -121,8 +110,8 @@ def _expected(
     per_kind: Counter[tuple[int, str]],
     weight: dict[tuple[int, str], float],
     affinity: dict[tuple[str, str], float],
-) -> tuple[Counter[Any], dict[tuple[str, str], list[float]]]:
-    receptacles: Counter[Any] = Counter()
+) -> tuple[dict[tuple[int, str], float], dict[tuple[str, str], list[float]]]:
+    receptacles: dict[tuple[int, str], float] = defaultdict(float)
     pairs: dict[tuple[str, str], list[float]] = defaultdict(list)
     for (room, kind), count in per_kind.items():
         scores = {name: weight[room, name] * affinity.get((kind, kind_of(name)), 0.0) for name in fixtures[room]}
@@ -158,11 +147,11 @@ def measured_room(number: int, games: list[RealGame], weight: dict[tuple[int, st
     names = list(first.receptacles)
     fixed = sorted(set(first.objects) - first.movable)
     shown = {kind_of(thing) for thing in fixed if thing in first.inside}
-    fixtures = []
+    fixtures: list[tuple[str, str, list[int]]] = []
     for thing in fixed:
         if kind_of(thing) in shown:  # the others are never seen, nor counted with one that is
             inside = [names.index(receptacle) for receptacle in sorted(first.inside.get(thing, []))]
-            fixtures.append([thing, first.object_places.get(thing, ""), inside])
+            fixtures.append((thing, first.object_places.get(thing, ""), inside))
     counts: dict[str, list[int]] = {}
     for kind in sorted({kind_of(thing) for game in games for thing in game.movable}):
         numbers = [sum(kind_of(thing) == kind for thing in game.movable) for game in games if game.target != kind]
@@ -201,15 +190,6 @@ def overlaps(games: list[RealGame], names: list[str]) -> list[list[Any]]:
     ]
 
 
-def package_folder() -> Path:
-    """``alfworld/gen``, found without importing the package (which makes a folder in the user's home)."""
-    specification = find_spec("alfworld")
-    if specification is None or not specification.submodule_search_locations:
-        message = "the alfworld package is needed for its floor plans: pip install alfworld"
-        raise SystemExit(message)
-    return Path(specification.submodule_search_locations[0]) / "gen"
-
-
 def rules(movable: set[str], fixed: set[str], receptacles: set[str]) -> dict[str, Any]:
     """What can hold what, and what can be done with what, as the package says it (and as all real games do)."""
     specification = spec_from_file_location("alfworld_constants", package_folder() / "constants.py")
@@ -230,120 +210,6 @@ def rules(movable: set[str], fixed: set[str], receptacles: set[str]) -> dict[str
             for name in ("cleanable", "heatable", "coolable", "sliceable", "toggleable")
         },
     }
-
-
-class Borrower:
-    """Builds the floor plans without games from the package's lists, with what is missing moved in from measured rooms."""
-
-    def __init__(self, rooms: dict[int, dict[str, Any]]) -> None:
-        self.layouts = package_folder() / "layouts"
-        self.rooms = rooms
-
-    def listed(self, number: int) -> dict[str, list[float]]:
-        """Receptacle name to standing pose (x, z in metres, rotation, horizon)."""
-        poses: dict[str, list[float]] = json.loads((self.layouts / f"FloorPlan{number}-openable.json").read_text())
-        return poses
-
-    def build(self, number: int) -> dict[str, Any]:
-        rng = random.Random(f"floor plan {number}")
-        kinds = set(json.loads((self.layouts / f"FloorPlan{number}-objects.json").read_text()))
-        listed = self.listed(number)
-        similar = {key: room for key, room in sorted(self.rooms.items()) if room["kind"] == room_kind(number)}
-        receptacles: list[list[Any]] = []
-        for name, (x, z, rotation, horizon) in sorted(listed.items()):
-            place = f"{round(x * 4)}|{round(z * 4)}|{round(rotation / 90) % 4}|{round(horizon)}"
-            openable = int(kind_of(name) in ("Cabinet", "Drawer", "Fridge", "Microwave", "Safe"))
-            receptacles.append([name, place, openable, self._weight(rng, similar, kind_of(name))])
-        present = {kind_of(name) for name in listed}
-        for kind in sorted({kind_of(row[0]) for room in similar.values() for row in room["receptacles"]} & kinds):
-            receptacles += self._borrowed(rng, similar, kind, already=kind in present, near=receptacles)
-        receptacles.sort()
-        movable = {kind for room in similar.values() for kind in room["counts"]}
-        return {
-            "kind": room_kind(number),
-            "games": 0,
-            "receptacles": receptacles,
-            "fixtures": self._fixtures(rng, similar, kinds, receptacles),
-            "counts": {kind: self._counts(similar, kind) for kind in sorted(movable & kinds)},
-            "overlaps": self._overlaps(similar, receptacles),
-        }
-
-    def _weight(self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str) -> float:
-        rows = [row[3] for room in similar.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
-        rows = rows or [row[3] for room in self.rooms.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
-        return float(rng.choice(rows)) if rows else 0.5
-
-    def _borrowed(
-        self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str, *, already: bool, near: list[list[Any]]
-    ) -> list[list[Any]]:
-        """What the package's list leaves out of a kind, as a room of the same kind has it, moved to a place of this room."""
-        donors = []
-        for key, room in similar.items():
-            listed = self.listed(key)
-            own = [row for row in room["receptacles"] if kind_of(row[0]) == kind]
-            missing = [row for row in own if row[0] not in listed]
-            if own and (already == (len(missing) < len(own))) and (missing or already):
-                donors.append(missing)
-        if not donors:
-            return []
-        group = rng.choice(donors)
-        target = rng.choice(near)
-        return [_moved(row, group[0], target) for row in group]
-
-    def _counts(self, similar: dict[int, dict[str, Any]], kind: str) -> list[int]:
-        total: Counter[int] = Counter()
-        for room in similar.values():
-            for number, count in enumerate(room["counts"].get(kind, [])):
-                total[number] += count
-        total[0] = 0
-        scale = 100 / max(1, sum(total.values()))
-        return [round(scale * total[number]) for number in range(max(total) + 1)]
-
-    def _fixtures(
-        self, rng: random.Random, similar: dict[int, dict[str, Any]], kinds: set[str], receptacles: list[list[Any]]
-    ) -> list[list[Any]]:
-        rows = []
-        shown = sorted({row[0].split("|")[0] for room in similar.values() for row in room["fixtures"]} & kinds)
-        for kind in shown:
-            donors = [[row for row in room["fixtures"] if row[0].startswith(kind + "|")] for room in similar.values()]
-            donors = [group for group in donors if group] or [[]]
-            homes = Counter(
-                kind_of(room["receptacles"][index][0])
-                for room in similar.values()
-                for row in room["fixtures"]
-                if row[0].startswith(kind + "|")
-                for index in row[2]
-            )
-            options = [i for i, row in enumerate(receptacles) if homes[kind_of(row[0])] and not row[2]]
-            if not options or (kind != "DeskLamp" and rng.random() > len(donors) / len(similar)):
-                continue
-            home = rng.choices(options, [homes[kind_of(receptacles[i][0])] for i in options])[0]
-            x, y, z = (float(part) for part in receptacles[home][0].split("|")[1:4])
-            rows.append([f"{kind}|{x + 0.11:+06.2f}|{y + 0.32:+06.2f}|{z - 0.08:+06.2f}", receptacles[home][1], [home]])
-        return rows
-
-    def _overlaps(self, similar: dict[int, dict[str, Any]], receptacles: list[list[Any]]) -> list[list[Any]]:
-        """A mug in the coffee machine also stands on what the machine stands on (in nearly all measured rooms)."""
-        tops = [i for i, row in enumerate(receptacles) if kind_of(row[0]) in ("CounterTop", "DiningTable")]
-        rows = []
-        for i, row in enumerate(receptacles):
-            if kind_of(row[0]) == "CoffeeMachine" and tops:
-                rows.append(["Mug", i, [min(tops, key=lambda top, here=row[0]: _distance(receptacles[top][0], here))], 100])
-        return rows
-
-
-def _distance(first: str, second: str) -> float:
-    a, b = ([float(part) for part in name.split("|")[1:4]] for name in (first, second))
-    return abs(a[0] - b[0]) + abs(a[2] - b[2])
-
-
-def _moved(row: list[Any], origin: list[Any], target: list[Any]) -> list[Any]:
-    """A receptacle and its standing place, moved by the step from `origin`'s place to one beside `target`'s."""
-    step = [int(t) - int(o) + 1 for t, o in zip(target[1].split("|")[:2], origin[1].split("|")[:2], strict=True)]
-    kind, x, y, z, *rest = row[0].split("|")
-    px, pz, rotation, horizon = row[1].split("|")
-    name = "|".join([kind, f"{float(x) + step[0] / 4:+06.2f}", y, f"{float(z) + step[1] / 4:+06.2f}", *rest])
-    return [name, f"{int(px) + step[0]}|{int(pz) + step[1]}|{rotation}|{horizon}", row[2], row[3]]
 
 
 def goals(games: list[RealGame]) -> dict[str, Any]:
@@ -403,6 +269,7 @@ def floor_shares(games: list[RealGame]) -> dict[str, int]:
 
 
 def main() -> None:
+    """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder that holds json_2.1.1/")
     arguments = parser.parse_args()
@@ -423,7 +290,7 @@ def main() -> None:
     fixed = {kind_of(thing) for game in games for thing in game.objects} - things
     holders = {kind_of(row[0]) for room in rooms.values() for row in room["receptacles"]}
     data = {
-        "note": f"written by benchmarks/alfworld_rooms.py from {len(games)} games of release 2.1.1 (MIT) and alfworld's floor plans",
+        "note": f"by benchmarks/alfworld_rooms.py from {len(games)} games of ALFWorld 2.1.1 (MIT) and the package's layouts",
         **rules(things, fixed, holders),
         **goals(games),
         "goal_factor": goal_factors(games),

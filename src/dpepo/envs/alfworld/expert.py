@@ -78,7 +78,7 @@ class _Wish:
 def _wish(game: LoadedGame) -> _Wish:
     """What the goal's literals ask for."""
     goal = game.problem.goal
-    kinds = dict(literal.arguments for literal in goal if literal.predicate == "objecttype")  # type: ignore[misc]
+    kinds = {literal.arguments[0]: literal.arguments[1] for literal in goal if literal.predicate == "objecttype"}
     lamps = {literal.arguments[0] for literal in goal if literal.predicate == "istoggled"}
     predicates = {literal.predicate for literal in goal}
     places = [literal.arguments[1] for literal in goal if literal.predicate == "receptacletype"]

@@ -56,7 +56,7 @@ def generate_game(task_type: str, *, seed: int, rooms: Sequence[int] | None = No
 
 
 def _options(task_type: str, rooms: Sequence[Room]) -> list[tuple[Room, Goal, float]]:
-    """Rooms with a goal each and its weight: the goals of a kind of room as often as real games ask for them, then its rooms."""
+    """Rooms with a goal each and their weight: goals as often as real games ask for them, then rooms by their games."""
     options = []
     for kind, goals in statistics().goals[task_type].items():
         for goal in goals:
@@ -79,7 +79,7 @@ def _draw(task_type: str, options: Sequence[tuple[Room, Goal, float]], *, name: 
     """One draw; None when its objects found no place."""
     room, goal, _ = options[_pick([weight for *_, weight in options], rng)]
     layout = Layout(room=room, task_type=task_type, goal=goal)
-    taken = {thing.name for thing in (*room.receptacles, *room.fixtures)}
+    taken = {receptacle.name for receptacle in room.receptacles} | {fixture.name for fixture in room.fixtures}
     for kind in _shuffled(sorted(room.counts), rng):
         wanted = statistics().targets[task_type][kind] if kind == goal.target else room.counts[kind]
         for _ in range(_pick(wanted, rng)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dpepo.envs.alfworld.rooms import Goal, Room, kind_of, statistics
+from dpepo.envs.alfworld.rooms import Fixture, Goal, Room, kind_of, statistics
 
 _PLACE_GOAL = "(and (exists (?r - receptacle) (exists (?o - object) (and {facts}))))"
 _IN_PLACE = "(objectType ?o {target}Type) (receptacleType ?r {place}Type) (inReceptacle ?o ?r)"
@@ -75,7 +75,7 @@ def problem_text(layout: Layout, *, name: str) -> str:
         layout: What is where.
         name: The problem's own name; texts never show it.
     """
-    things = [*layout.room.fixtures, *layout.objects]
+    things: list[Fixture | Placed] = [*layout.room.fixtures, *layout.objects]
     kinds = sorted({kind_of(thing.name) for thing in things} | {"Knife", "ButterKnife"} | {layout.goal.target})
     receptacle_kinds = sorted({*layout.room.receptacle_kinds, "Microwave", "Fridge", "SinkBasin", layout.goal.place})
     if layout.task_type == "look_at_obj_in_light":
@@ -109,7 +109,8 @@ def _facts(layout: Layout) -> list[str]:
     """Everything that holds at the beginning; openable receptacles are closed."""
     numbers = statistics()
     receptacles = [(pddl_name(receptacle.name), receptacle) for receptacle in layout.room.receptacles]
-    things = [(pddl_name(thing.name), kind_of(thing.name), thing) for thing in (*layout.room.fixtures, *layout.objects)]
+    everything: list[Fixture | Placed] = [*layout.room.fixtures, *layout.objects]
+    things = [(pddl_name(thing.name), kind_of(thing.name), thing) for thing in everything]
     kinds = {kind for _, kind, _ in things}
     facts = [f"receptacleType {name} {receptacle.kind}Type" for name, receptacle in receptacles]
     facts += [f"objectType {name} {kind}Type" for name, kind, _ in things]
