@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dpepo import __version__
+from dpepo.cli.export import export
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
 from dpepo.cli.jobs import load_job, own_command, read_request, run_job
 from dpepo.cli.preflight import check_packages, check_world
@@ -109,6 +110,9 @@ def view(
             raise RunFolderError(no_run(run))
         page = load_job("dpepo.runs.viewer:write_viewer")(run, out)
         typer.echo(f"Wrote {page}. Open it in a browser.")
+
+
+app.command()(export)
 
 
 @app.command()

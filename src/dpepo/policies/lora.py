@@ -169,6 +169,19 @@ def save_adapter(model: Any, folder: Path) -> None:
     (folder / "README.md").unlink(missing_ok=True)  # an empty form
 
 
+def load_plain(name: str, *, adapter: Path | None = None) -> Any:
+    """A model in float32 as transformers and PEFT load it, by nothing of ours."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, use_safetensors=True)
+    if adapter is not None:
+        with _known_warnings():
+            model = peft.PeftModel.from_pretrained(model, str(adapter))
+    return model.eval()
+
+
 def portable_base(base: str, folder: Path) -> str:
     """A base model's name as seen from an adapter's folder: hub ids and built-in names as they are, folders relative."""
     return os.path.relpath(Path(base).resolve(), folder.resolve()) if Path(base).is_dir() else base

@@ -116,6 +116,11 @@ def best_checkpoint(folder: Path, *, up_to: int) -> Checkpoint | None:
     return max(scored, key=lambda checkpoint: (checkpoint.metadata[_SCORE], -checkpoint.step), default=None)
 
 
+def check_checkpoint(path: Path) -> str:
+    """What is wrong with a checkpoint's files, in a sentence; empty when it is whole."""
+    return _check(path)[1]
+
+
 def _steps(folder: Path) -> list[Path]:
     found = [(int(match[1]), path) for path in folder.glob("step-*") if (match := _NAME.fullmatch(path.name)) and path.is_dir()]
     return [path for _, path in sorted(found)]
