@@ -88,8 +88,11 @@ class TaskSelection(Section):
     """Which tasks a job plays; all conditions hold together."""
 
     names: tuple[str, ...] = Field((), description="Task types, e.g. lifespan-longest-lived; empty: all of the world.")
-    split: str = Field("train", description="List of the world the tasks come from: train, dev or test.")
-    ids: tuple[str, ...] = Field((), description="Explicit task ids; when given, names and split are not used.")
+    split: str = Field("train", description="List of the world the tasks come from, e.g. train; `dpepo envs WORLD` shows all.")
+    ids: tuple[str, ...] = Field((), description="Explicit task ids; when given, names, split and file are not used.")
+    file: str = Field(
+        "", description="A list of tasks (.txt, .json, .jsonl, .parquet; file.json#name for one of several) instead of a split."
+    )
     limit: int = Field(0, ge=0, description="At most this many tasks per task type, drawn by seed; 0: all.")
 
 

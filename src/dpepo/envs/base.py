@@ -132,6 +132,10 @@ class World(ABC):
             raise TaskError(f"the world {self.name!r} has task ids such as '{self.name}/...', got {entry!r:.80}")
         return entry
 
+    def expected(self, split: str) -> int | None:
+        """How many tasks a split has in full, where that is known and files may be missing; None otherwise."""
+        return None
+
     def check_split(self, split: str) -> None:
         """Raise `TaskError` unless this world has the split."""
         if split not in self.splits:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
 from dpepo.config import TaskSelection
 from dpepo.envs.base import TextEnv, World, WorldStatus, refuse_unknown_options
+from dpepo.envs.task_lists import read_task_list
 from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
 
@@ -64,7 +65,7 @@ def world_status(name: str) -> WorldStatus:
         return WorldStatus(name=name, ready=False, detail=f"{type(error).__name__}: {error}")
 
 
-def select_tasks(world: World, selection: TaskSelection, *, seed: int) -> list[Task]:
+def select_tasks(world: World, selection: TaskSelection, *, seed: int, note: Callable[[str], None] | None = None) -> list[Task]:
     """Choose tasks of a world.
 
     The draw under ``limit`` orders tasks by a hash of seed and id: it does not depend on the machine, the Python version or the
@@ -72,11 +73,12 @@ def select_tasks(world: World, selection: TaskSelection, *, seed: int) -> list[T
 
     Args:
         world: Where the tasks are.
-        selection: Names, split, explicit ids, limit per task type.
+        selection: Names, split, list in a file, explicit ids, limit per task type.
         seed: Root of the draw.
+        note: Is told, in a sentence each, of rows of a list that repeat others, and of a split that is not complete here.
 
     Returns:
-        Distinct tasks in the world's order (or that of ``selection.ids``); at least one.
+        Distinct tasks in the world's order (or that of ``selection.ids`` or the file); at least one.
 
     Raises:
         TaskError: A name, id or split does not exist (the nearest is named), or nothing is left.
@@ -84,12 +86,27 @@ def select_tasks(world: World, selection: TaskSelection, *, seed: int) -> list[T
     if selection.ids:
         tasks = [world.task(task_id) for task_id in dict.fromkeys(selection.ids)]
     else:
-        tasks = world.tasks(selection.split)
+        tasks, notes = _listed(world, selection)
+        if note is not None:
+            for sentence in notes:
+                note(sentence)
         if selection.names:
             tasks = _of_names(world, tasks, selection)
     if not tasks:
         raise TaskError(f"The split {selection.split!r} of the world {world.name!r} is empty")
     return _draw(tasks, limit=selection.limit, seed=seed) if selection.limit else tasks
+
+
+def _listed(world: World, selection: TaskSelection) -> tuple[list[Task], list[str]]:
+    """The tasks of a file or a split, and what is worth saying about them."""
+    if selection.file:
+        found = read_task_list(selection.file, world)
+        sentence = found.note(selection.file)
+        return list(found.tasks), [sentence] if sentence else []
+    tasks, expected = world.tasks(selection.split), world.expected(selection.split)
+    if expected in (None, len(tasks)):
+        return tasks, []
+    return tasks, [f"The split {selection.split!r} of {world.name} has {expected} tasks; here are {len(tasks)}"]
 
 
 def make(task: str, **options: Any) -> TextEnv:
@@ -168,7 +185,8 @@ def _of_names(world: World, tasks: Sequence[Task], selection: TaskSelection) -> 
     known = {task.name for task in tasks}
     unknown = [f"{name!r} ({did_you_mean(name, known)})" for name in selection.names if name not in known]
     if unknown:
-        raise TaskError(f"The split {selection.split!r} of the world {world.name!r} has no task type {', '.join(unknown)}")
+        where = selection.file or f"The split {selection.split!r} of the world {world.name!r}"
+        raise TaskError(f"{where} has no task type {', '.join(unknown)}")
     return [task for task in tasks if task.name in selection.names]
 
 

@@ -39,7 +39,7 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
         JobError: Every episode was lost to a fault of environments or policy.
     """
     with load_world(config.env.world, config.env.options) as world:
-        tasks = select_tasks(world, config.tasks.eval, seed=config.seed)
+        tasks = select_tasks(world, config.tasks.eval, seed=config.seed, note=progress.note)
     settings = play_settings(
         config, num_envs=config.eval.num_envs or None, temperature=config.eval.temperature, over_limit=config.eval.over_limit
     )

@@ -48,7 +48,7 @@ def run_synth(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
         JobError: Nothing was kept, or a server's budget is spent.
     """
     with load_world(config.env.world, config.env.options) as world:
-        tasks = select_tasks(world, config.tasks.train, seed=config.seed)
+        tasks = select_tasks(world, config.tasks.train, seed=config.seed, note=progress.note)
     done = {row.step for row in run.read_metrics().rows if row.stage == STAGE}
     with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())

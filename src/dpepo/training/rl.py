@@ -79,7 +79,7 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
         RequestError: A task, world or model does not exist.
         JobError: Too many steps in a row were not finite, or all episodes of a step were lost.
     """
-    tasks, eval_tasks = _select(config)
+    tasks, eval_tasks = _select(config, progress=progress)
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer, reference, identity = begin(config, checkpoint, with_reference=config.actor.kl_coef > 0)
     learner = Learner(model, config=config.actor, temperature=config.sampling.temperature, reference=reference)
@@ -274,7 +274,9 @@ def _result(run: RunFolder, *, minutes: float) -> TrainResult:
     )
 
 
-def _select(config: Config) -> tuple[list[Task], list[Task]]:
+def _select(config: Config, *, progress: Progress) -> tuple[list[Task], list[Task]]:
     with load_world(config.env.world, config.env.options) as world:
-        train = select_tasks(world, config.tasks.train, seed=config.seed)
-        return train, select_tasks(world, config.tasks.eval, seed=config.seed) if config.train.eval_every else []
+        train = select_tasks(world, config.tasks.train, seed=config.seed, note=progress.note)
+        if not config.train.eval_every:
+            return train, []
+        return train, select_tasks(world, config.tasks.eval, seed=config.seed, note=progress.note)

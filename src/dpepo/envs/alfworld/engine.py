@@ -23,8 +23,7 @@ NOTHING_HAPPENS = "Nothing happens."
 INTRO = "-= Welcome to TextWorld, ALFRED! =-"
 _BASINS = ("sinkbasintype", "sinktype")
 _BLADES = ("knifetype", "butterknifetype")
-_HELP = """
-Available commands:
+_HELP = """Available commands:
   look:                             look around your current location
   inventory:                        check your current inventory
   go to (receptacle):               move to a receptacle

@@ -6,13 +6,14 @@ third for development, the rest for testing (quarters rounded down).
 
 from __future__ import annotations
 
+import json
 import re
 
 from dpepo.errors import TaskError, did_you_mean
 from dpepo.types import Task
 
 WORLD = "scienceworld"
-SPLITS = ("train", "dev", "test")
+OFFICIAL_SPLITS = ("train", "dev", "test")
 
 NUM_VARIATIONS: dict[str, int] = {
     "boil": 30,
@@ -47,6 +48,39 @@ NUM_VARIATIONS: dict[str, int] = {
     "use-thermometer": 540,
 }
 
+HELD_OUT = frozenset(
+    {
+        "change-the-state-of-matter-of",
+        "chemistry-mix-paint-tertiary-color",
+        "find-plant",
+        "grow-plant",
+        "identify-life-stages-2",
+        "inclined-plane-friction-unnamed-surfaces",
+        "lifespan-longest-lived-then-shortest-lived",
+        "measure-melting-point-unknown-substance",
+        "mendelian-genetics-unknown-plant",
+        "test-conductivity-of-unknown-substances",
+    }
+)
+"""The ten tasks that no model of level L2 is trained on."""
+
+_LEVEL_TASKS = frozenset(NUM_VARIATIONS) - {"use-thermometer"}  # the published lists leave one of the 30 out
+LEVELS: dict[str, tuple[frozenset[str], str]] = {
+    "L0_train": (_LEVEL_TASKS, "train"),
+    "L0_test": (_LEVEL_TASKS, "dev"),
+    "L1_train": (_LEVEL_TASKS, "train"),
+    "L1_test": (_LEVEL_TASKS, "test"),
+    "L1_only_test": (_LEVEL_TASKS - HELD_OUT, "test"),
+    "L2_train": (_LEVEL_TASKS - HELD_OUT, "train"),
+    "L2_test": (HELD_OUT, "test"),
+}
+"""The paper's lists as (tasks, official split): 3,322 / 1,661, 3,322 / 1,684, 2,242 / 549 tasks to train / test on.
+
+All of `L2_test` is also in `L1_test` (another model, trained on other tasks, is measured on it); `L1_only_test` is the rest.
+"""
+
+SPLITS = (*OFFICIAL_SPLITS, *LEVELS)
+
 
 def variations(name: str, split: str) -> range:
     """Variation numbers of a task in a split.
@@ -60,13 +94,35 @@ def variations(name: str, split: str) -> range:
     """
     quarter = NUM_VARIATIONS[name] // 4
     bounds = (0, 2 * quarter, 3 * quarter, NUM_VARIATIONS[name])
-    position = SPLITS.index(split)
+    position = OFFICIAL_SPLITS.index(split)
     return range(bounds[position], bounds[position + 1])
 
 
 def split_tasks(split: str) -> list[Task]:
     """All tasks of a split, by name, then by variation number."""
-    return [_task(name, variation, split) for name in NUM_VARIATIONS for variation in variations(name, split)]
+    names, official = LEVELS.get(split, (frozenset(NUM_VARIATIONS), split))
+    return [_task(name, number, split) for name in NUM_VARIATIONS if name in names for number in variations(name, official)]
+
+
+def resolve_entry(entry: object) -> str | None:
+    """The task id that an entry of a published list means; None where it is of another form.
+
+    >>> resolve_entry(["boil", 17, "L0"]), resolve_entry('["boil", 17]'), resolve_entry({"task": "boil", "id": 17})
+    ('scienceworld/boil/17', 'scienceworld/boil/17', 'scienceworld/boil/17')
+    """
+    if isinstance(entry, str) and entry.lstrip().startswith(("[", "{")):
+        try:
+            entry = json.loads(entry)
+        except ValueError:
+            return None
+    if isinstance(entry, dict):
+        entry = [entry.get("task"), entry.get("id", entry.get("variation"))]
+    if not isinstance(entry, list | tuple) or len(entry) < 2:
+        return None
+    name, number = entry[0], entry[1]
+    if isinstance(name, str) and isinstance(number, int) and not isinstance(number, bool):
+        return f"{WORLD}/{name}/{number}"
+    return None
 
 
 def find_task(task_id: str) -> Task:
@@ -86,7 +142,7 @@ def find_task(task_id: str) -> Task:
         raise TaskError(f"ScienceWorld has no task {name!r} (asked for {task_id!r}). {did_you_mean(name, NUM_VARIATIONS)}")
     if variation >= NUM_VARIATIONS[name]:
         raise TaskError(f"{task_id!r}: the variations of {name} are 0 to {NUM_VARIATIONS[name] - 1}")
-    split = next(split for split in SPLITS if variation in variations(name, split))
+    split = next(split for split in OFFICIAL_SPLITS if variation in variations(name, split))
     return _task(name, variation, split)
 
 

@@ -14,7 +14,7 @@ from dpepo.envs.scienceworld.java import find_java
 from dpepo.envs.scienceworld.memo import Memo, Node, TaskKey
 from dpepo.envs.scienceworld.observe import OBSERVATIONS, VALID_ACTIONS, Observer
 from dpepo.envs.scienceworld.simulators import Machine
-from dpepo.envs.scienceworld.tasks import SPLITS, WORLD, find_task, split_tasks
+from dpepo.envs.scienceworld.tasks import SPLITS, WORLD, find_task, resolve_entry, split_tasks
 from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
 
@@ -90,6 +90,10 @@ class ScienceWorld(World):
     def task(self, task_id: str) -> Task:
         """Look a task up by its id; see `World.task`."""
         return find_task(task_id)
+
+    def resolve(self, entry: object) -> str:
+        """The task id for an entry of a task list: an id, or ``[name, variation, ...]``; see `World.resolve`."""
+        return resolve_entry(entry) or super().resolve(entry)
 
     def metadata(self) -> dict[str, str]:
         """Versions and the rules that decide about texts."""
