@@ -108,6 +108,8 @@ def test_a_hub_id_or_a_built_in_name_of_the_base_is_kept_as_it_is(tmp_path: Path
     model, _ = lora_model("builtin:search-base")
     save_adapter(model, tmp_path)
     assert adapter_base(str(tmp_path)) == "builtin:search-base"
+    save_adapter(lora_model(tmp_path)[0], tmp_path)  # and after another run
+    assert adapter_base(str(tmp_path)) == "builtin:search-base"
     settings = json.loads((tmp_path / "adapter_config.json").read_text())
     (tmp_path / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": "Qwen/Qwen2.5-0.5B"}))
     assert adapter_base(str(tmp_path)) == "Qwen/Qwen2.5-0.5B"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpepo.runs.checkpoints import is_save_step, latest_checkpoint, save_checkpoint
+from dpepo.runs.checkpoints import best_checkpoint, is_save_step, latest_checkpoint, save_checkpoint
 
 
 def write_weights(folder: Path) -> None:
@@ -96,6 +96,29 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     save(tmp_path, 1, 2, 3, 4, keep_last=2)
     assert names(tmp_path) == ["latest", "step-0003", "step-0004"]
     assert (tmp_path / "latest").resolve().name == "step-0004"
+
+
+def test_the_best_is_kept_however_old_and_the_first_of_equals(tmp_path: Path) -> None:
+    for step, score in enumerate((0.2, 0.6, 0.4, None, 0.6, 0.1), start=1):
+        save_checkpoint(tmp_path, step, write_weights, keep_last=2, score=score)
+    assert names(tmp_path) == ["best", "latest", "step-0002", "step-0005", "step-0006"]
+    assert (tmp_path / "best").resolve().name == "step-0002"
+    save_checkpoint(tmp_path, 7, write_weights, keep_last=1, score=0.7)
+    assert names(tmp_path) == ["best", "latest", "step-0007"]
+
+
+def test_the_best_of_steps_that_are_done_again_is_not_one_of_the_future(tmp_path: Path) -> None:
+    """Steps after the newest whole checkpoint are played anew; what they once scored counts no more."""
+    for step, score in enumerate((0.2, 0.1, 0.9), start=1):
+        save_checkpoint(tmp_path, step, write_weights, keep_last=3, score=score)
+    (tmp_path / "step-0003" / "model.bin").write_bytes(b"cut")
+    save_checkpoint(tmp_path, 2, write_weights, keep_last=3, score=0.1)
+    assert (tmp_path / "best").resolve().name == "step-0001"
+    best = best_checkpoint(tmp_path, up_to=2)
+    assert best is not None and best.metadata["score"] == 0.2
+    (tmp_path / "step-0001" / "manifest.json").write_text("{")
+    best = best_checkpoint(tmp_path, up_to=2)
+    assert best is not None and best.step == 2
 
 
 def test_a_damaged_checkpoint_is_replaced_when_its_step_is_done_again(tmp_path: Path) -> None:

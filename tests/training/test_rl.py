@@ -243,6 +243,21 @@ def test_evaluations_between_steps_are_measured_on_other_tasks(cold_start: ColdS
     assert {line.episode.task.split for line in lines} == {"dev"}
 
 
+def test_the_checkpoint_of_the_best_evaluation_is_kept(
+    cold_start: ColdStart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also between the steps at which checkpoints are due; the first of equals."""
+    rates = {0: 0.5, 1: 0.25, 2: 0.75, 3: 0.75, 4: 0.5}
+    monkeypatch.setattr("dpepo.training.rl.validate", lambda session, *, step: {"val/success_rate": rates[step]})
+    settings = ("train.eval_every=1", "train.save_every=50", "train.keep_last=1")
+    run_it(rl_config(cold_start, tmp_path / "run", *settings))
+    folder = tmp_path / "run" / "checkpoints"
+    assert sorted(path.name for path in folder.iterdir()) == ["best", "latest", "step-0002", "step-0004"]
+    assert (folder / "best").resolve().name == "step-0002"
+    run_it(rl_config(cold_start, tmp_path / "not", *settings, "train.keep_best=false"))
+    assert sorted(path.name for path in (tmp_path / "not" / "checkpoints").iterdir()) == ["latest", "step-0004"]
+
+
 @pytest.mark.parametrize("count", [1, 4, 7, 25])
 def test_tasks_are_dealt_in_epochs_without_a_gap(count: int) -> None:
     with load_world("toy", {}) as world:

@@ -138,6 +138,7 @@ def test_the_last_step_is_saved_whatever_save_every_says(cold_start: ColdStart, 
 
 
 def test_samples_longer_than_the_context_are_left_out_and_counted(cold_start: ColdStart, tmp_path: Path) -> None:
+    """Case T03: the job says how many, and fails where none is left."""
     everything = sft_config(cold_start, tmp_path / "unused")
     episodes = load_demonstrations(everything.sft.demonstrations, progress=Notes())
     lengths = DemonstrationSet(episodes, tokenizer=load_hf(everything.model)[1], max_length=1000).lengths

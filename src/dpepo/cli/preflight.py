@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dpepo.algorithms.base import load_algorithm
-from dpepo.config import Config, Form, TaskSelection
+from dpepo.config import Config, Form, ModelConfig, TaskSelection
 from dpepo.envs import load_world, select_tasks, world_status
 from dpepo.errors import ConfigError, MissingPackage, RequestError, did_you_mean
-from dpepo.policies.models import model_folder
+from dpepo.policies.models import check_model
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout.casting import OPENAI, ORACLE, RANDOM
 
@@ -40,7 +40,7 @@ def check_request(job: str, config: Config) -> None:
         _check_tasks(config, _selections(job, config))
     if job in ("sft", "train") or (job == "eval" and config.eval.policy == "model"):
         check_packages(("torch", "transformers"), extra="train", needed_for=f"dpepo {job}")
-        _check_model(config.model.path)
+        _check_model(config.model, train=job != "eval")
     if job == "sft":
         _check_demonstrations(config.sft.demonstrations)
 
@@ -123,8 +123,7 @@ def _check_copies(job: str, config: Config) -> None:
         raise ConfigError(f"prompt.form sequential needs synth.num_envs [1], got {list(config.synth.num_envs)}")
 
 
-def _check_model(path: str) -> None:
-    folder = model_folder(path)
-    if path.startswith("builtin:") or Path(folder).is_dir() or _HUB_ID.fullmatch(folder):
-        return
-    raise ConfigError(f"model.path: there is no folder {folder}")
+def _check_model(model: ModelConfig, *, train: bool) -> None:
+    for folder in check_model(model, train=train):
+        if not Path(folder).is_dir() and not _HUB_ID.fullmatch(folder):
+            raise ConfigError(f"model.path: there is no folder {folder}")

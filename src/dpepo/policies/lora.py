@@ -118,16 +118,14 @@ def load_adapter(model: Any, folder: str, *, base: str, train: LoraConfig | None
         model: The base model.
         folder: An adapter folder.
         base: Name or folder of the model, kept with the adapter.
-        train: Makes the adapter trainable; must agree with it in rank, scale and targets.
+        train: Makes the adapter trainable, with this dropout; else it is frozen.
 
     Raises:
-        ConfigError: The adapter is not as configured, does not fit the model, or changes a tied embedding.
+        ConfigError: The adapter cannot be read, does not fit the model, or changes a tied embedding.
     """
     import peft
 
-    found = read_adapter_config(folder)
-    if train is not None:
-        _check_same(train, found, folder=folder)
+    read_adapter_config(folder)
     settings = peft.LoraConfig.from_pretrained(folder)
     settings.base_model_name_or_path = base
     settings.lora_dropout = 0.0 if train is None else train.dropout
@@ -214,7 +212,18 @@ def _check_targets(model: Any, config: LoraConfig) -> None:
             raise ConfigError(f"model.lora.targets: the model has no linear layer {target!r}. {did_you_mean(target, known)}")
 
 
-def _check_same(config: LoraConfig, found: dict[str, Any], *, folder: str) -> None:
+def check_same_adapter(config: LoraConfig, folder: str) -> None:
+    """Training goes on with an adapter as it is, so the settings must be its own; dropout may differ.
+
+    Raises:
+        ConfigError: They are not: what the adapter has, what is configured, and what to do.
+    """
+    found = read_adapter_config(folder)
+    if not config.rank:
+        raise ConfigError(
+            f"model.path {folder} is an adapter, but model.lora.rank is 0, which trains all weights. Give model.lora.* as it "
+            "was trained, or merge it first: dpepo export RUN --merge"
+        )
     targets = found["target_modules"]
     pairs = {
         "model.lora.rank": (found["r"], config.rank),

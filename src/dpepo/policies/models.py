@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from dpepo.config import ModelConfig
 from dpepo.errors import ConfigError, MissingPackage, did_you_mean
-from dpepo.policies.lora import ADAPTER_CONFIG, adapter_base, add_adapter, check_peft, is_adapter, load_adapter
+from dpepo.policies.lora import (
+    ADAPTER_CONFIG,
+    adapter_base,
+    add_adapter,
+    check_peft,
+    check_same_adapter,
+    is_adapter,
+    load_adapter,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -78,6 +86,28 @@ def base_folder(config: ModelConfig) -> str:
     return base
 
 
+def check_model(config: ModelConfig, *, train: bool) -> tuple[str, str]:
+    """What can be said about a model before it is loaded; cheap.
+
+    Args:
+        config: Section ``model`` of the configuration.
+        train: Whether it is to be trained.
+
+    Returns:
+        Folder or hub id of the model, and of the whole model below it where it is an adapter.
+
+    Raises:
+        ConfigError: There is no such model, or its adapter is not as configured.
+        MissingPackage: It has or gets an adapter, and PEFT is not installed.
+    """
+    folder, base = model_folder(config.path), base_folder(config)
+    if is_adapter(folder) and train:
+        check_same_adapter(config.lora, folder)
+    if is_adapter(folder) or (train and config.lora.rank):
+        check_peft()
+    return folder, base
+
+
 def load_hf(config: ModelConfig, *, train: bool = False, seed: int = 0) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load model and tokenizer and set torch's number of CPU threads.
 
@@ -97,17 +127,10 @@ def load_hf(config: ModelConfig, *, train: bool = False, seed: int = 0) -> tuple
         ConfigError: The path is no model, the device does not exist, or the adapter is not as configured.
         MissingPackage: torch, transformers or peft is not installed.
     """
-    folder, base = model_folder(config.path), base_folder(config)
-    if train and is_adapter(folder) and not config.lora.rank:
-        raise ConfigError(
-            f"model.path {config.path} is an adapter, but model.lora.rank is 0, which trains all weights. Give model.lora.* "
-            "as it was trained, or merge it first: dpepo export RUN --merge"
-        )
+    folder, base = check_model(config, train=train)
     for package in ("torch", "transformers"):
         if find_spec(package) is None:
             raise MissingPackage(package, extra="train", needed_for="Loading a model")
-    if is_adapter(folder) or (train and config.lora.rank):
-        check_peft()
     _check_hub(base)
     import torch
     from transformers.utils import logging
@@ -122,10 +145,10 @@ def load_hf(config: ModelConfig, *, train: bool = False, seed: int = 0) -> tuple
         raise ConfigError(f"model.path: could not load {config.path!r}: {_first_line(error)}") from error
     whole = model
     if is_adapter(folder):
-        model = load_adapter(model, folder, base=base, train=config.lora if train else None)
+        named = _kept_name(adapter_base(folder, explicit=config.base), base)
+        model = load_adapter(model, folder, base=named, train=config.lora if train else None)
     elif train and config.lora.rank:
-        name = config.path if config.path.startswith(_BUILTIN) else base
-        model = add_adapter(model, config.lora, base=name, seed=seed)
+        model = add_adapter(model, config.lora, base=_kept_name(config.path, base), seed=seed)
     if train and config.gradient_checkpointing:
         # one method, new name and old; layers are then asked for in `Learner`, since they expect training mode
         enable = getattr(whole, "activation_checkpointing_enable", None) or whole.gradient_checkpointing_enable
@@ -162,6 +185,11 @@ def _load_whole(name: str, *, dtype: str) -> Any:
     return AutoModelForCausalLM.from_pretrained(
         name, dtype=getattr(torch, dtype), use_safetensors=True, trust_remote_code=False
     )
+
+
+def _kept_name(name: str, base: str) -> str:
+    """How an adapter names its base model: a built-in name stays, since its folder is another one elsewhere."""
+    return name if name.startswith(_BUILTIN) else base
 
 
 def _has_tokenizer(folder: str) -> bool:

@@ -137,12 +137,11 @@ def _export_adapter(found: _Source, folder: Path, *, out: Path) -> ExportResult:
     tokenizer.save_pretrained(folder)
     difference = _largest(_logprobs(load_plain(found.base, adapter=folder), probes), wanted)
     _require_same(difference, what="the adapter")
-    settings = model.peft_config["default"].base_model_name_or_path
-    named = portable_base(settings, out)
+    named = portable_base(str(model.peft_config["default"].base_model_name_or_path), out)
     notes = list(_tokenizer_notes(folder, tokenizer))
-    if Path(settings).is_dir() or settings.startswith("builtin:"):
+    if Path(found.base).is_dir():
         notes.append(
-            f"Its base model is kept as {named}, which means nothing elsewhere: whoever loads the adapter there loads the base "
+            f"Its base model is named {named}, which means nothing elsewhere: whoever loads the adapter there loads the base "
             "first and names it. A whole model: --merge"
         )
     return ExportResult(folder=str(out), kind="adapter", difference=difference, notes=tuple(notes))
@@ -191,8 +190,8 @@ def _probes(model: Any, tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
     probes = [[rng.randrange(size) for _ in range(_PROBE_TOKENS)] for _ in range(_PROBES)]
     if tokenizer.chat_template:
         messages = [{"role": "user", "content": "What do you see?"}]
-        encoded = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
-        probes.append(list(encoded["input_ids"]))  # type: ignore[index, call-overload]
+        encoded: Any = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)
+        probes.append(list(encoded["input_ids"]))
     return probes
 
 
