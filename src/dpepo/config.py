@@ -323,6 +323,10 @@ class SftConfig(Section):
     lr: float = Field(5e-6, gt=0, description="Peak learning rate of AdamW.")
     epochs: int = Field(1, ge=1, le=MANY, description="Passes over the demonstrations.")
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
+    val_share: float = Field(
+        0.0, ge=0, le=0.5, description="Share of the tasks held out; the loss on their demonstrations is taken after each epoch."
+    )
+    eval_every: int = Field(0, ge=0, description="Epochs between evaluations on tasks.eval, one episode a task; 0: none.")
     save_every: int = Field(1000, ge=1, description="Optimiser steps between checkpoints; the last step is always saved.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
     schedule: Schedule = Field(

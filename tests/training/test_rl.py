@@ -248,7 +248,7 @@ def test_the_checkpoint_of_the_best_evaluation_is_kept(
 ) -> None:
     """Also between the steps at which checkpoints are due; the first of equals."""
     rates = {0: 0.5, 1: 0.25, 2: 0.75, 3: 0.75, 4: 0.5}
-    monkeypatch.setattr("dpepo.training.rl.validate", lambda session, *, step: {"val/success_rate": rates[step]})
+    monkeypatch.setattr("dpepo.training.rl.Validation.play", lambda self, step: {"val/success_rate": rates[step]})
     settings = ("train.eval_every=1", "train.save_every=50", "train.keep_last=1")
     run_it(rl_config(cold_start, tmp_path / "run", *settings))
     folder = tmp_path / "run" / "checkpoints"

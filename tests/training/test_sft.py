@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.support.toy_jobs import ColdStart, Killed, KilledAt, Notes, open_run, same_weights, toy_config, write_model
 
-from dpepo.config import Config, SftConfig
-from dpepo.errors import JobError, TaskError
+from dpepo.config import Config, ModelConfig, SftConfig
+from dpepo.errors import ConfigError, JobError, TaskError
+from dpepo.learning import Learner, supervised_config
 from dpepo.policies import load_hf
 from dpepo.runs.rundir import RunFolder
-from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations, plan_epoch
+from dpepo.synthesis import run_synth
+from dpepo.training.demonstrations import DemonstrationSet, hold_out, load_demonstrations, plan_epoch
 from dpepo.training.sft import SftResult, plan_steps, run_sft
 
 
@@ -161,3 +164,64 @@ def test_a_job_in_which_no_step_was_finite_fails(cold_start: ColdStart, tmp_path
     settings = (f"model.path={model}", "sft.epochs=1", "sft.batch_tokens=100000")
     with pytest.raises(JobError, match=r"sft\.lr"):
         run_it(sft_config(cold_start, tmp_path / "run", *settings))
+
+
+@pytest.fixture(scope="module")
+def many_tasks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Demonstrations of several tasks."""
+    folder = tmp_path_factory.mktemp("many") / "synth"
+    config = toy_config(folder, "synth.teacher=oracle", "tasks.train.limit=6", "rollout.max_turns=4")
+    run = open_run(config, "synth")
+    run_synth(config, run=run, progress=Notes())
+    run.close()
+    return folder
+
+
+def test_tasks_held_out_are_never_learnt_from_and_their_loss_is_taken_after_each_epoch(
+    cold_start: ColdStart, many_tasks: Path, tmp_path: Path
+) -> None:
+    episodes = load_demonstrations(str(many_tasks), progress=Notes())
+    learn, held = hold_out(episodes, share=0.3, seed=0)
+    assert len({one.task.id for one in held}) == round(0.3 * 6)
+    assert not {one.task.id for one in learn} & {one.task.id for one in held}
+    assert hold_out(episodes, share=0.3, seed=0) == (learn, held)
+    assert any(hold_out(episodes, share=0.3, seed=seed)[1] != held for seed in range(1, 5))
+    assert hold_out(episodes, share=0.0, seed=0) == (episodes, [])
+    with pytest.raises(ConfigError, match="two tasks"):
+        hold_out(held[:1], share=0.3, seed=0)
+    settings = ("sft.epochs=3", "sft.val_share=0.3", "sft.save_every=50", "sft.batch_tokens=500")
+    result = run_it(sft_config(cold_start, tmp_path / "run", f"sft.demonstrations={many_tasks}", *settings))
+    rows = RunFolder.open(tmp_path / "run").read_metrics().rows
+    losses = {row.step: float(row.values["val/loss"] or 0) for row in rows if "val/loss" in row.values}
+    assert list(losses) == [result.steps // 3, 2 * result.steps // 3, result.steps]
+    assert losses[result.steps] < losses[result.steps // 3]
+    model, tokenizer = load_hf(ModelConfig(path=str(tmp_path / "run"), device="cpu"))
+    unseen = DemonstrationSet(held, tokenizer=tokenizer, max_length=256)
+    samples = [unseen.sample(index, seed="") for index in range(len(unseen))]
+    learner = Learner(model, config=supervised_config(SftConfig(), micro_tokens=100))
+    assert learner.supervised_loss(samples) == pytest.approx(losses[result.steps], rel=1e-5)
+    best = min(losses, key=lambda step: losses[step])
+    assert (tmp_path / "run" / "checkpoints" / "best").resolve().name == f"step-{best:04d}"
+
+
+def test_success_is_measured_between_epochs_and_the_best_is_kept(cold_start: ColdStart, tmp_path: Path) -> None:
+    settings = ("sft.epochs=3", "sft.eval_every=2", "tasks.eval.limit=3", "sft.save_every=50", "sampling.max_new_tokens=4")
+    config = sft_config(cold_start, tmp_path / "run", *settings)
+    result = run_it(config)
+    folder = RunFolder.open(tmp_path / "run")
+    played = {row.step: row.values["val/n"] for row in folder.read_metrics().rows if "val/n" in row.values}
+    assert played == {2 * result.steps // 3: 3, result.steps: 3}
+    assert {line.step for line in folder.read_episodes(stage="sft-val", problems=[])} == set(played)
+    assert (tmp_path / "run" / "checkpoints" / "best").exists()
+    plain = run_it(sft_config(cold_start, tmp_path / "plain", "sft.epochs=3", "sft.save_every=50"))
+    assert same_weights(plain.checkpoint, result.checkpoint)  # looking changes nothing
+
+
+def test_a_resume_on_other_demonstrations_is_refused(cold_start: ColdStart, many_tasks: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(many_tasks, tmp_path / "synth")
+    config = sft_config(cold_start, tmp_path / "cut", f"sft.demonstrations={copied}", "sft.batch_tokens=300")
+    interrupted(config, after=3)
+    [file] = (copied / "episodes").glob("synth-*.jsonl")
+    file.write_text("".join(file.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(ConfigError, match=r"no longer holds what this run began with"):
+        run_it(resumed(config))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,8 +36,7 @@ def check_request(job: str, config: Config) -> None:
         _check_player(config.synth.teacher, config=config, key="synth.teacher")
     if job == "eval" and config.eval.policy != "model":
         _check_player(config.eval.policy, config=config, key="eval.policy")
-    if job != "sft":
-        _check_tasks(config, _selections(job, config))
+    _check_tasks(config, _selections(job, config))
     if job in ("sft", "train") or (job == "eval" and config.eval.policy == "model"):
         check_packages(("torch", "transformers"), extra="train", needed_for=f"dpepo {job}")
         _check_model(config.model, train=job != "eval")
@@ -70,6 +69,8 @@ def check_world(name: str) -> None:
 def _selections(job: str, config: Config) -> list[TaskSelection]:
     if job == "eval":
         return [config.tasks.eval]
+    if job == "sft":
+        return [config.tasks.eval] if config.sft.eval_every else []
     both = job == "train" and config.train.eval_every > 0
     return [config.tasks.train, config.tasks.eval] if both else [config.tasks.train]
 
@@ -105,7 +106,9 @@ def _check_demonstrations(source: str) -> None:
         raise ConfigError(f"sft.demonstrations: the folder {source} holds no episodes/*.jsonl, so it is no run of dpepo synth")
 
 
-def _check_tasks(config: Config, selections: Iterable[TaskSelection]) -> None:
+def _check_tasks(config: Config, selections: Sequence[TaskSelection]) -> None:
+    if not selections:
+        return
     # First the names, which need no Java; then whether the world works here.
     with load_world(config.env.world, config.env.options) as world:
         for selection in selections:

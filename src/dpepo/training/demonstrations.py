@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,27 @@ def load_demonstrations(source: str, *, progress: Progress) -> list[Episode]:
     for problem in problems:
         progress.note(problem)
     return episodes
+
+
+def hold_out(episodes: Sequence[Episode], *, share: float, seed: int) -> tuple[list[Episode], list[Episode]]:
+    """Demonstrations to learn from, and those of some tasks that are never learnt from.
+
+    Args:
+        episodes: All of them.
+        share: Of the tasks, rounded, at least one; 0: none.
+        seed: Of the choice.
+
+    Raises:
+        ConfigError: There is one task only.
+    """
+    tasks = sorted({episode.task.id for episode in episodes})
+    if not share:
+        return list(episodes), []
+    if len(tasks) < 2:
+        raise ConfigError(f"sft.val_share needs demonstrations of two tasks at least, there are those of {tasks[0]}. Try: 0")
+    held = set(random.Random(f"{seed}/sft/val").sample(tasks, max(1, round(share * len(tasks)))))
+    learn = [episode for episode in episodes if episode.task.id not in held]
+    return learn, [episode for episode in episodes if episode.task.id in held]
 
 
 class DemonstrationSet:
@@ -77,6 +99,14 @@ class DemonstrationSet:
 
     def __len__(self) -> int:
         return len(self._samples)
+
+    @property
+    def identity(self) -> str:
+        """Tells this set, in this order and by this tokenizer, from others."""
+        digest = hashlib.sha256()
+        for sample in self._samples:
+            digest.update(repr((sample.prompt_token_ids, sample.token_ids)).encode())
+        return digest.hexdigest()
 
     def sample(self, index: int, *, seed: str) -> TrainingSample:
         """One sample; `seed` decides whether and how its names are replaced. Longer names never push it out of the context."""

@@ -19,11 +19,9 @@ from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rewards import score_episode
 from dpepo.rollout import (
-    EpisodeRequest,
     hf_policy,
     lost_reason,
     play_groups,
-    play_many,
     play_settings,
     sampling_note,
 )
@@ -32,6 +30,7 @@ from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
 from dpepo.training.metrics import episode_metrics
+from dpepo.training.validation import Validation, is_best
 from dpepo.types import Episode, EpisodeGroup, Record, Task
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ class Session:
 
     config: Config
     tasks: Sequence[Task]
-    eval_tasks: Sequence[Task]
     pool: EnvPool
     prompts: PromptBuilder
     policy: HfPolicy
@@ -69,6 +67,7 @@ class Session:
     learner: Learner
     algorithm: Algorithm
     run: RunFolder
+    validation: Validation
     identity: Mapping[str, str]  # of the model the run started from
 
 
@@ -90,17 +89,19 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
     run.rewind(STAGE, done)  # also without a checkpoint: a run that was killed before the first one starts over
     with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
+        prompts = PromptBuilder(config.prompt)
+        policy = hf_policy(model, tokenizer, config=config.model, sampling=config.sampling, version=f"step-{done:04d}")
         session = Session(
             config=config,
             tasks=tasks,
-            eval_tasks=eval_tasks,
             pool=pool,
-            prompts=PromptBuilder(config.prompt),
-            policy=hf_policy(model, tokenizer, config=config.model, sampling=config.sampling, version=f"step-{done:04d}"),
+            prompts=prompts,
+            policy=policy,
             tokenizer=tokenizer,
             learner=learner,
             algorithm=load_algorithm(config.algorithm),
             run=run,
+            validation=Validation(config=config, tasks=eval_tasks, pool=pool, prompts=prompts, policy=policy, run=run),
             identity=identity,
         )
         _note_settings(session, progress=progress)
@@ -184,27 +185,6 @@ def step_seed(seed: int, step: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/step/{step}".encode()).digest()[:8], "big") >> 1
 
 
-def validate(session: Session, *, step: int) -> dict[str, float]:
-    """Play every evaluation task once and give the success rate; episodes are kept under the stage "val"."""
-    config = session.config
-    settings = play_settings(
-        config, num_envs=config.eval.num_envs or None, temperature=config.eval.temperature, over_limit=config.eval.over_limit
-    )
-    session.run.rewind("val", step - 1)
-    episodes = play_many(
-        [EpisodeRequest(task=task, seed=config.seed) for task in session.eval_tasks],
-        settings=settings,
-        policy=session.policy,
-        pool=session.pool,
-        prompts=session.prompts,
-        max_active=config.sampling.batch_size,
-    )
-    session.run.write_episodes("val", step, episodes)
-    outcomes = [episode.outcome for episode in episodes if episode.outcome is not None]
-    rate = {"val/success_rate": fmean(outcomes)} if outcomes else {}  # no number where nothing was measured
-    return {**rate, "val/n": len(outcomes), "val/lost": len(episodes) - len(outcomes)}
-
-
 def _train(session: Session, *, done: int, minutes: float, progress: Progress) -> TrainResult:
     """All steps that are left, with metrics and checkpoints."""
     config, run = session.config, session.run
@@ -215,20 +195,20 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
     out_of_time = 0.0 < config.train.max_minutes <= minutes
     for step in range(done + 1, done + 1 if out_of_time else config.train.steps + 1):
         if step == 1 and config.train.eval_every:
-            run.metrics.log(STAGE, 0, validate(session, step=0))
+            run.metrics.log(STAGE, 0, session.validation.play(0))
         metrics = train_step(session, step)
         minutes = (time.monotonic() - began) / 60.0
         out_of_time = 0.0 < config.train.max_minutes <= minutes
         last = step == config.train.steps or out_of_time
         if config.train.eval_every and is_save_step(step, every=config.train.eval_every, last=step if last else 0):
-            metrics |= validate(session, step=step)
+            metrics |= session.validation.play(step)
         run.metrics.log(STAGE, step, metrics)
         progress.advance(1, success=metrics["episode/success_rate"])
         without_signal = 0 if metrics["group/frac_zero_std"] < 1.0 else without_signal + 1
         if without_signal and without_signal % PATIENCE == 0:
             progress.note(_no_signal_note(without_signal, step=step, config=config))
         score = metrics.get("val/success_rate") if config.train.keep_best else None
-        if is_save_step(step, every=config.train.save_every, last=step if last else 0) or _is_best(run, score, step=step):
+        if is_save_step(step, every=config.train.save_every, last=step if last else 0) or is_best(run, score, step=step):
             _save(session, step, minutes=minutes, score=score)
         if last:
             break
@@ -242,13 +222,6 @@ def _no_signal_note(num_steps: int, *, step: int, config: Config) -> str:
         f"step {step}: for {num_steps} steps in a row all siblings of every group ended alike, so that nothing was learnt "
         f"({moved}). Try: easier or harder tasks, a larger train.group_size, a higher sampling.temperature"
     )
-
-
-def _is_best(run: RunFolder, score: float | None, *, step: int) -> bool:
-    if score is None:
-        return False
-    before = run.best_score(up_to=step - 1)
-    return before is None or score > before
 
 
 def _save(session: Session, step: int, *, minutes: float, score: float | None) -> None:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from dpepo.config import Config, SftConfig
-from dpepo.errors import JobError
+from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
+from dpepo.errors import ConfigError, JobError
 from dpepo.learning import Learner, learning_rate, supervised_config
+from dpepo.protocol import PromptBuilder
+from dpepo.rollout import hf_policy
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
-from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations, plan_epoch
+from dpepo.training.demonstrations import DemonstrationSet, hold_out, load_demonstrations, plan_epoch
+from dpepo.training.validation import Validation, is_best
 from dpepo.types import Record
 
-STAGE = "sft"
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+STAGE, VALIDATION = "sft", "sft-val"
 
 
 class SftResult(Record):
@@ -46,43 +55,119 @@ class Step:
     samples: Sequence[int]  # indices
 
 
-def run_sft(config: Config, *, run: RunFolder, progress: Progress) -> SftResult:
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What the job works with."""
+
+    config: Config
+    run: RunFolder
+    learner: Learner
+    tokenizer: PreTrainedTokenizerBase
+    data: DemonstrationSet
+    held_out: DemonstrationSet | None  # never learnt from
+    plan: Sequence[Step]
+    validation: Validation | None  # None: nothing is played
+    metadata: Mapping[str, Any]  # goes into every checkpoint
+
+
+def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> SftResult:
     """Fine-tune ``model.path`` on ``sft.demonstrations``, or go on where the run folder's last checkpoint ends.
+
+    Args:
+        config: The resolved configuration.
+        run: The run's folder.
+        progress: Who shows how far it is.
+        pool: Where evaluations are played; None makes one if there are any.
 
     Raises:
         RequestError: There are no demonstrations, none fits the context, or the model does not exist.
         JobError: Too many steps in a row, or all of a short job, were not finite.
     """
-    episodes = load_demonstrations(config.sft.demonstrations, progress=progress)
+    learn, held = hold_out(
+        load_demonstrations(config.sft.demonstrations, progress=progress), share=config.sft.val_share, seed=config.seed
+    )
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer, _, identity = begin(config, checkpoint)
-    data = DemonstrationSet(episodes, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
+    data = DemonstrationSet(learn, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
     if data.num_dropped:
         progress.note(f"{data.num_dropped} samples are longer than model.max_length or lack a reply, and are left out")
+    if checkpoint is not None and checkpoint.metadata.get("data", data.identity) != data.identity:
+        raise ConfigError(
+            f"sft.demonstrations {config.sft.demonstrations} no longer holds what this run began with. Put that back, or "
+            "start a new run with another run.dir"
+        )
     learner = Learner(model, config=supervised_config(config.sft, micro_tokens=config.actor.micro_tokens))
-    done = 0
     if checkpoint is not None:
         read_learner_state(checkpoint, learner=learner)
-        done = checkpoint.step
-    plan = plan_steps(data.lengths, config=config.sft, seed=config.seed)
+    with ExitStack() as stack:
+        session = Session(
+            config=config,
+            run=run,
+            learner=learner,
+            tokenizer=tokenizer,
+            data=data,
+            held_out=DemonstrationSet(held, tokenizer=tokenizer, max_length=config.model.max_length) if held else None,
+            plan=plan_steps(data.lengths, config=config.sft, seed=config.seed),
+            validation=_validation(config, run, model, tokenizer, stack.enter_context(lent_pool(config.env, pool)))
+            if config.sft.eval_every
+            else None,
+            metadata={"model": dict(identity), "data": data.identity},
+        )
+        _train(session, done=0 if checkpoint is None else checkpoint.step, progress=progress)
+    return _result(run, data=data)
+
+
+def _validation(config: Config, run: RunFolder, model: Any, tokenizer: PreTrainedTokenizerBase, pool: EnvPool) -> Validation:
+    with load_world(config.env.world, config.env.options) as world:
+        tasks = select_tasks(world, config.tasks.eval, seed=config.seed)
+    policy = hf_policy(model, tokenizer, config=config.model, sampling=config.sampling)
+    prompts = PromptBuilder(config.prompt)
+    return Validation(config=config, tasks=tasks, pool=pool, prompts=prompts, policy=policy, run=run, stage=VALIDATION)
+
+
+def _train(session: Session, *, done: int, progress: Progress) -> None:
+    """All steps that are left, with metrics and checkpoints."""
+    config, run, plan = session.config, session.run, session.plan
     progress.start("supervised fine-tuning", total=len(plan), unit="steps")
     progress.skip(done)
     for step in plan[done:]:
-        samples = [data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
+        samples = [session.data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
         lr = learning_rate(step.number, num_steps=len(plan), config=config.sft)
         torch.manual_seed(_step_seed(config.seed, step.number))  # dropout, where a model has any, is the same after a resume
-        metrics = learner.supervised_step(samples, lr=lr)
-        run.metrics.log(STAGE, step.number, {"sft/epoch": step.epoch, **metrics})
+        metrics = {"sft/epoch": float(step.epoch), **session.learner.supervised_step(samples, lr=lr)}
+        if step.number == len(plan) or plan[step.number].epoch > step.epoch:
+            metrics |= _end_of_epoch(session, step)
+        run.metrics.log(STAGE, step.number, metrics)
         progress.advance(1, loss=metrics["sft/loss"])
-        if is_save_step(step.number, every=config.sft.save_every, last=len(plan)):
+        score = _score(metrics, config.sft) if config.train.keep_best else None
+        if is_save_step(step.number, every=config.sft.save_every, last=len(plan)) or is_best(run, score, step=step.number):
             run.save_checkpoint(
                 step.number,
-                lambda folder: write_training_state(folder, learner=learner, tokenizer=tokenizer),
+                lambda folder: write_training_state(folder, learner=session.learner, tokenizer=session.tokenizer),
                 keep_last=config.train.keep_last,
-                metadata={"model": dict(identity)},
+                metadata=session.metadata,
+                score=score,
             )
     progress.finish()
-    return _result(run, data=data)
+
+
+def _end_of_epoch(session: Session, step: Step) -> dict[str, float]:
+    """The loss on what is held out, and success in the environment when that is due."""
+    metrics = {}
+    if session.held_out is not None:
+        samples = [session.held_out.sample(index, seed="") for index in range(len(session.held_out))]
+        metrics["val/loss"] = session.learner.supervised_loss(samples)
+    every, epochs = session.config.sft.eval_every, session.config.sft.epochs
+    if session.validation is not None and is_save_step(step.epoch + 1, every=every, last=epochs):
+        metrics |= session.validation.play(step.number)
+    return metrics
+
+
+def _score(metrics: Mapping[str, float], config: SftConfig) -> float | None:
+    """What makes a checkpoint the best: success where that is measured at all, else a low loss on what is held out."""
+    if config.eval_every:
+        return metrics.get("val/success_rate")
+    return -metrics["val/loss"] if "val/loss" in metrics else None
 
 
 def plan_steps(lengths: Sequence[int], *, config: SftConfig, seed: int) -> list[Step]:
