@@ -21,7 +21,9 @@ from dpepo.types import Observation, Task
 
 WORLDS = {
     "alfworld": "dpepo.envs.alfworld.world:AlfWorld",
+    "gymnasium": "dpepo.envs.gymnasium:GymnasiumWorld",
     "scienceworld": "dpepo.envs.scienceworld.world:ScienceWorld",
+    "textworld": "dpepo.envs.textworld.world:TextWorld",
     "toy": "dpepo.envs.toy:ToyWorld",
 }
 ENTRY_POINTS = "dpepo.environments"
