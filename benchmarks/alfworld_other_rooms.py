@@ -72,6 +72,7 @@ class Borrower:
             "fixtures": self._fixtures(rng, similar, kinds, receptacles),
             "counts": {kind: self._counts(similar, kind) for kind in sorted(movable & kinds)},
             "overlaps": self._overlaps(receptacles),
+            "pull": {},
         }
 
     def _weight(self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str) -> float:

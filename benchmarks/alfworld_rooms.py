@@ -27,8 +27,16 @@ from typing import Any
 
 from alfworld_other_rooms import Borrower, kind_of, package_folder, room_kind
 
+from dpepo.envs.alfworld import generate
+from dpepo.envs.alfworld import rooms as rooms_module
+
 OUTPUT = Path(__file__).resolve().parents[1] / "src" / "dpepo" / "envs" / "alfworld" / "rooms.json"
 ALL_ROOMS = [*range(1, 31), *range(201, 231), *range(301, 331), *range(401, 431)]
+TOOLS = {
+    "pick_heat_then_place_in_recep": "Microwave",
+    "pick_cool_then_place_in_recep": "Fridge",
+    "pick_clean_then_place_in_recep": "SinkBasin",
+}
 PRIMARY = ("CoffeeMachine", "StoveBurner", "Safe", "HandTowelHolder", "TowelHolder", "Toilet", "Microwave", "SinkBasin")
 """Where an object lies in several receptacles (a mug in the coffee machine, hence on the counter), the one it was put in."""
 
@@ -55,6 +63,7 @@ class RealGame:
         parameters = info["pddl_params"]
         self.target: str = parameters["object_target"]
         self.place: str = parameters["parent_target"] or parameters["toggle_target"]
+        self.tool = TOOLS.get(self.type, "")
         self.receptacles = dict(sorted(facts["receptacleAtLocation"]))
         self.openable = {name for (name,) in facts["openable"]}
         self.movable = {name for (name,) in facts["pickupable"]}
@@ -82,7 +91,7 @@ def fit(games: list[RealGame]) -> tuple[dict[tuple[int, str], float], dict[tuple
     for game in games:
         for thing in game.movable:
             receptacle = game.primary(thing)
-            if receptacle and kind_of(thing) != game.target and kind_of(receptacle) != game.place:
+            if receptacle and kind_of(thing) != game.target and kind_of(receptacle) not in (game.place, game.tool):
                 joint[game.room, kind_of(thing), receptacle] += 1
     per_kind: Counter[tuple[int, str]] = Counter()
     per_receptacle: Counter[tuple[int, str]] = Counter()
@@ -212,38 +221,86 @@ def rules(movable: set[str], fixed: set[str], receptacles: set[str]) -> dict[str
     }
 
 
-def goals(games: list[RealGame]) -> dict[str, Any]:
-    """Task type to room kind to [object, receptacle or lamp, games]; and per type and object how many of it there are."""
-    asked: dict[str, dict[str, Counter[tuple[str, str]]]] = defaultdict(lambda: defaultdict(Counter))
+def goals(games: list[RealGame], rooms: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Goals with weights, rooms with pulls, and how many of its target a game has.
+
+    Per task type, ``weight(goal) * pull(room)`` over the pairs that fit is fitted so that goals and rooms are drawn as often
+    as real games have them; which goal goes with which room is left to chance.
+    """
+    asked: dict[str, dict[str, list[list[Any]]]] = {}
     numbers: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for game in games:
-        asked[game.type][room_kind(game.room)][game.target, game.place] += 1
-        numbers[game.type][game.target].append(sum(kind_of(thing) == game.target for thing in game.movable))
+    for room in rooms.values():
+        room["pull"] = {}
+    for name in sorted({game.type for game in games}):
+        own = [game for game in games if game.type == name]
+        weight, pull = _fit_goals(own, rooms)
+        asked[name] = defaultdict(list)
+        for (kind, target, place), value in sorted(weight.items()):
+            asked[name][kind].append([target, place, float(f"{value:.3g}")])
+        for number, value in sorted(pull.items()):
+            rooms[number]["pull"][name] = float(f"{value:.3g}")
+        for game in own:
+            numbers[name][game.target].append(sum(kind_of(thing) == game.target for thing in game.movable))
     return {
-        "goals": {
-            name: {kind: [[*pair, count] for pair, count in sorted(pairs.items())] for kind, pairs in sorted(kinds.items())}
-            for name, kinds in sorted(asked.items())
-        },
+        "goals": asked,
         "targets": {
             name: {kind: histogram(values) for kind, values in sorted(kinds.items())} for name, kinds in sorted(numbers.items())
         },
     }
 
 
-def goal_factors(games: list[RealGame]) -> dict[str, float]:
-    """How full a kind of receptacle is when it is the goal's, relative to other games of the room (games make room for it)."""
-    filled: dict[tuple[int, str, bool], list[int]] = defaultdict(list)
+def _fit_goals(
+    games: list[RealGame], rooms: dict[int, dict[str, Any]]
+) -> tuple[dict[tuple[str, str, str], float], dict[int, float]]:
+    by_goal = Counter((room_kind(game.room), game.target, game.place) for game in games)
+    by_room = Counter(game.room for game in games)
+    weight, pull = dict.fromkeys(by_goal, 1.0), dict.fromkeys(by_room, 1.0)
+    has = {number: _kinds_in(rooms[number]) for number in by_room}
+    pairs = [
+        (goal, number)
+        for goal in by_goal
+        for number in by_room
+        if goal[0] == room_kind(number) and {goal[1], goal[2]} <= has[number]
+    ]
+    for _ in range(200):
+        totals: dict[Any, float] = defaultdict(float)
+        for goal, number in pairs:
+            totals[goal] += weight[goal] * pull[number]
+        for goal in weight:
+            weight[goal] *= by_goal[goal] / totals[goal]
+        totals.clear()
+        for goal, number in pairs:
+            totals[number] += weight[goal] * pull[number]
+        for number in pull:
+            pull[number] *= by_room[number] / totals[number]
+    scale = sum(pull.values()) / len(pull)
+    return {goal: value * scale for goal, value in weight.items()}, {number: value / scale for number, value in pull.items()}
+
+
+def _kinds_in(room: dict[str, Any]) -> set[str]:
+    """Kinds of movable things, receptacles and lamps that a goal can name."""
+    lamps = {row[0].split("|")[0] for row in room["fixtures"] if row[2]}
+    return {*room["counts"], *lamps, *(kind_of(row[0]) for row in room["receptacles"])}
+
+
+def cleared_shares(games: list[RealGame]) -> dict[str, dict[str, float]]:
+    """How much emptier a kind of receptacle is as the goal's or as the tool, relative to other games of the same room."""
+    filled: dict[tuple[int, str, str], list[int]] = defaultdict(list)
     for game in games:
         inside = Counter(kind_of(r) for t in game.movable if kind_of(t) != game.target for r in game.inside.get(t, []))
         for kind in {kind_of(name) for name in game.receptacles}:
-            filled[game.room, kind, kind == game.place].append(inside[kind])
-    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for (room, kind, is_goal), values in filled.items():
-        others = filled.get((room, kind, False))
-        if is_goal and others:
-            totals[kind][0] += sum(values)
-            totals[kind][1] += len(values) * sum(others) / len(others)
-    return {kind: round(min(1.0, a / b), 2) for kind, (a, b) in sorted(totals.items()) if b > 0}
+            role = "goal" if kind == game.place else "tool" if kind == game.tool else ""
+            filled[game.room, kind, role].append(inside[kind])
+    shares: dict[str, dict[str, float]] = {}
+    for role in ("goal", "tool"):
+        totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for (room, kind, has), values in filled.items():
+            others = filled.get((room, kind, ""))
+            if has == role and others:
+                totals[kind][0] += sum(values)
+                totals[kind][1] += len(values) * sum(others) / len(others)
+        shares[role] = {kind: round(max(0.0, 1 - a / b), 2) for kind, (a, b) in sorted(totals.items()) if b > 0}
+    return shares
 
 
 def single_kinds(games: list[RealGame]) -> list[str]:
@@ -292,14 +349,46 @@ def main() -> None:
     data = {
         "note": f"by benchmarks/alfworld_rooms.py from {len(games)} games of ALFWorld 2.1.1 (MIT) and the package's layouts",
         **rules(things, fixed, holders),
-        **goals(games),
-        "goal_factor": goal_factors(games),
+        **goals(games, {number: room for number, room in rooms.items() if room["games"]}),
+        "cleared": cleared_shares(games),
         "single": single_kinds(games),
         "floor": floor_shares(games),
         "affinity": spread,
         "rooms": {str(number): rooms[number] for number in sorted(rooms)},
     }
     OUTPUT.write_text(_lines(data))
+    for _ in range(4):
+        calibrate(data, games)
+        OUTPUT.write_text(_lines(data))
+
+
+def calibrate(data: dict[str, Any], games: list[RealGame]) -> None:
+    """Correct affinities by what the generator makes of them: full receptacles and cleared ones turn objects away."""
+    made: Counter[tuple[str, str]] = Counter()
+    real: Counter[tuple[str, str]] = Counter()
+    numbers: Counter[str] = Counter()
+    for cached in (rooms_module.all_rooms, rooms_module.statistics, rooms_module._data, generate._options):
+        cached.cache_clear()
+    for game in games:
+        numbers[game.type] += 1
+        layout = generate.draw_layout(game.type, seed=-numbers[game.type])
+        for thing in game.movable:
+            receptacle = game.primary(thing)
+            if receptacle and kind_of(thing) != game.target and kind_of(receptacle) not in (game.place, game.tool):
+                real[kind_of(thing), kind_of(receptacle)] += 1
+        for placed in layout.objects if layout else ():
+            kind, home = kind_of(placed.name), placed.inside and kind_of(layout.room.receptacles[placed.inside[0]].name)
+            if home and kind != layout.goal.target and home not in (layout.goal.place, TOOLS.get(game.type, "")):
+                made[kind, home] += 1
+    totals = [Counter[str](), Counter[str]()]
+    for total, counts in zip(totals, (real, made), strict=True):
+        for (kind, _), count in counts.items():
+            total[kind] += count
+    for kind, row in data["affinity"].items():
+        for home in row:
+            expected = (made[kind, home] + 2) / (totals[1][kind] + 2)
+            ratio = (real[kind, home] + 2) / (totals[0][kind] + 2) / expected
+            row[home] = float(f"{row[home] * min(2.0, max(0.5, ratio)):.3g}")
 
 
 def _lines(data: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 
 from dpepo.envs.alfworld.engine import LoadedGame
@@ -38,32 +39,61 @@ def generate_game(task_type: str, *, seed: int, rooms: Sequence[int] | None = No
     Raises:
         TaskError: An unknown task type or floor plan, or the rooms allow no goal of this type.
     """
-    if task_type not in TASK_TYPES:
-        raise TaskError(f"ALFWorld has no task type {task_type!r}{did_you_mean(task_type, TASK_TYPES)}")
-    allowed = sorted(set(seen_rooms() if rooms is None else rooms))
-    unknown = [number for number in allowed if number not in all_rooms()]
-    if unknown:
-        raise TaskError(f"ALFWorld has no floor plan {unknown[0]}: they are 1-30, 201-230, 301-330 and 401-430")
-    options = _options(task_type, tuple(all_rooms()[number] for number in allowed))
-    if not options:
-        raise TaskError(f"None of the floor plans {allowed} can hold a game of type {task_type}")
     for attempt in range(_MAX_DRAWS):
-        rng = random.Random(f"alfworld/{task_type}/{seed}/{attempt}")
-        game = _draw(task_type, options, name=f"plan_generated_{seed}", rng=rng)
-        if game is not None and expert_actions(LoadedGame(game)):
+        layout = draw_layout(task_type, seed=seed, attempt=attempt, rooms=rooms)
+        if layout is None:
+            continue
+        problem = problem_text(layout, name=f"plan_generated_{seed}")
+        game = Game(problem=problem, sentence=layout.sentence, task_type=task_type, wording=Wording.V2_1_2)
+        if expert_actions(LoadedGame(game)):
             return game
-    raise TaskError(f"No game of type {task_type} that can be solved was found for seed {seed} in floor plans {allowed}")
+    raise TaskError(f"No game of type {task_type} that can be solved was found for seed {seed}")
 
 
-def _options(task_type: str, rooms: Sequence[Room]) -> list[tuple[Room, Goal, float]]:
-    """Rooms with a goal each and their weight: goals as often as real games ask for them, then rooms by their games."""
-    options = []
-    for kind, goals in statistics().goals[task_type].items():
-        for goal in goals:
-            fitting = [room for room in rooms if room.kind == kind and _fits(room, goal, task_type)]
-            total = sum(max(room.games, 1) for room in fitting)
-            options += [(room, goal, goal.games * max(room.games, 1) / total) for room in fitting]
-    return options
+def draw_layout(task_type: str, *, seed: int, attempt: int = 0, rooms: Sequence[int] | None = None) -> Layout | None:
+    """One draw, which may be no game that can be solved; None when a target found no place. Arguments as `generate_game`.
+
+    Raises:
+        TaskError: As `generate_game`.
+    """
+    options, weights = _options(task_type, tuple(sorted(set(seen_rooms() if rooms is None else rooms))))
+    rng = random.Random(f"alfworld/{task_type}/{seed}/{attempt}")
+    room, goal = options[_pick(weights, rng)]
+    layout = Layout(room=room, task_type=task_type, goal=goal)
+    cleared = _cleared(layout, rng)
+    taken = {receptacle.name for receptacle in room.receptacles} | {fixture.name for fixture in room.fixtures}
+    for kind in _shuffled(sorted(room.counts), rng):
+        is_target = kind == goal.target
+        wanted = statistics().targets[task_type][kind] if is_target else room.counts[kind]
+        for _ in range(_pick(wanted, rng)):
+            placed = _place(kind, layout, taken, _targetless(layout) if is_target else cleared, rng)
+            if placed is None and is_target:
+                return None
+            layout.objects.append(placed or _on_floor(kind, room, taken, rng))
+    layout.start = _start(room, rng)
+    words = {"target": goal.target.lower(), "place": goal.place.lower()}
+    layout.sentence = SENTENCES[task_type][int(rng.random() * 2)].format(**words)
+    return layout
+
+
+@cache
+def _options(task_type: str, numbers: tuple[int, ...]) -> tuple[list[tuple[Room, Goal]], list[float]]:
+    """Rooms with a goal each, and how often each pair is drawn."""
+    if task_type not in TASK_TYPES:
+        raise TaskError(f"ALFWorld has no task type {task_type!r}. {did_you_mean(task_type, TASK_TYPES)}")
+    for number in numbers:
+        if number not in all_rooms():
+            raise TaskError(f"ALFWorld has no floor plan {number}: they are 1-30, 201-230, 301-330 and 401-430")
+    pairs = [
+        (room, goal)
+        for kind, goals in statistics().goals[task_type].items()
+        for goal in goals
+        for room in (all_rooms()[number] for number in numbers)
+        if room.kind == kind and _fits(room, goal, task_type)
+    ]
+    if not pairs:
+        raise TaskError(f"None of the floor plans {list(numbers)} can hold a game of type {task_type}")
+    return pairs, [goal.weight * room.pull.get(task_type, 1.0 if not room.games else 0.0) for room, goal in pairs]
 
 
 def _fits(room: Room, goal: Goal, task_type: str) -> bool:
@@ -75,54 +105,50 @@ def _fits(room: Room, goal: Goal, task_type: str) -> bool:
     return goal.place in room.receptacle_kinds
 
 
-def _draw(task_type: str, options: Sequence[tuple[Room, Goal, float]], *, name: str, rng: random.Random) -> Game | None:
-    """One draw; None when its objects found no place."""
-    room, goal, _ = options[_pick([weight for *_, weight in options], rng)]
-    layout = Layout(room=room, task_type=task_type, goal=goal)
-    taken = {receptacle.name for receptacle in room.receptacles} | {fixture.name for fixture in room.fixtures}
-    for kind in _shuffled(sorted(room.counts), rng):
-        wanted = statistics().targets[task_type][kind] if kind == goal.target else room.counts[kind]
-        for _ in range(_pick(wanted, rng)):
-            placed = _place(kind, layout, taken, rng)
-            if placed is None and kind == goal.target:
-                return None
-            if placed is not None:
-                layout.objects.append(placed)
-    layout.start = _start(room, rng)
-    words = {"target": goal.target.lower(), "place": goal.place.lower()}
-    sentence = SENTENCES[task_type][int(rng.random() * 2)].format(**words)
-    return Game(problem=problem_text(layout, name=name), sentence=sentence, task_type=task_type, wording=Wording.V2_1_2)
+def _place(kind: str, layout: Layout, taken: set[str], barred: frozenset[int], rng: random.Random) -> Placed | None:
+    """Put one more object of a kind somewhere; None when nothing can hold it.
 
-
-def _place(kind: str, layout: Layout, taken: set[str], rng: random.Random) -> Placed | None:
-    """Put one more object of a kind somewhere; its name is then in `taken`. None when nothing can hold it."""
+    Args:
+        kind: Of the object.
+        layout: What is placed already.
+        taken: Names in use; the object's is added.
+        barred: Numbers of receptacles that it must not lie in.
+        rng: Source of chance.
+    """
     room, numbers = layout.room, statistics()
-    is_target = kind == layout.goal.target
-    if rng.random() < numbers.floor.get(kind, 0.0) and not is_target:
+    if kind != layout.goal.target and rng.random() < numbers.floor.get(kind, 0.0):
         return _on_floor(kind, room, taken, rng)
-    barred = _barred(layout) if is_target else frozenset()
     affinity = numbers.affinity.get(kind, {})
-    full = _full(layout)
-    weights = []
-    for number, receptacle in enumerate(room.receptacles):
-        weight = receptacle.weight * affinity.get(receptacle.kind, 0.0)
-        if receptacle.kind == layout.goal.place:
-            weight *= numbers.goal_factor.get(receptacle.kind, 1.0)
-        weights.append(0.0 if receptacle.kind in barred or number in full else weight)
+    closed = barred | _full(layout)
+    weights = [
+        0.0 if number in closed else receptacle.weight * affinity.get(receptacle.kind, 0.0)
+        for number, receptacle in enumerate(room.receptacles)
+    ]
     if sum(weights) <= 0:
-        return None if is_target else _on_floor(kind, room, taken, rng)
+        return None
     number = _pick(weights, rng)
-    inside = (number, *_also(kind, number, room, rng))
-    if any(room.receptacles[index].kind in barred for index in inside):
-        inside = (number,)
+    also = _also(kind, number, room, rng)
+    inside = (number,) if barred & set(also) else (number, *also)
     home = room.receptacles[number]
     return Placed(_name(kind, home.name, taken, rng), home.place, inside)
 
 
-def _barred(layout: Layout) -> frozenset[str]:
-    """Kinds of receptacles that no target lies in at the beginning."""
-    tool = _TOOLS.get(layout.task_type)
-    return frozenset({layout.goal.place if tool is None else tool})
+def _targetless(layout: Layout) -> frozenset[int]:
+    """Receptacles that no target lies in at the beginning: those it is to be put in, or treated with."""
+    kind = _TOOLS.get(layout.task_type, layout.goal.place)
+    return frozenset(number for number, receptacle in enumerate(layout.room.receptacles) if receptacle.kind == kind)
+
+
+def _cleared(layout: Layout, rng: random.Random) -> frozenset[int]:
+    """Receptacles that are kept free for the goal: nothing lies in them at the beginning."""
+    shares = statistics().cleared
+    tool = _TOOLS.get(layout.task_type, "")
+    cleared = set()
+    for number, receptacle in enumerate(layout.room.receptacles):
+        role = "goal" if receptacle.kind == layout.goal.place else "tool" if receptacle.kind == tool else ""
+        if role and rng.random() < shares[role].get(receptacle.kind, 0.0):
+            cleared.add(number)
+    return frozenset(cleared)
 
 
 def _full(layout: Layout) -> set[int]:

@@ -57,6 +57,7 @@ class Layout:
     goal: Goal
     objects: list[Placed] = field(default_factory=list)
     start: str = ""  # where the agent stands
+    sentence: str = ""  # the task in words
 
 
 def pddl_name(name: str) -> str:

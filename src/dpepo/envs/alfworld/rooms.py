@@ -58,11 +58,8 @@ class Room:
     fixtures: tuple[Fixture, ...]
     counts: dict[str, tuple[int, ...]]  # movable kind to: in how many games there were 0, 1, 2, ... of it
     overlaps: tuple[Overlap, ...]
-
-    @property
-    def receptacle_kinds(self) -> frozenset[str]:
-        """Kinds of receptacles in it."""
-        return frozenset(receptacle.kind for receptacle in self.receptacles)
+    receptacle_kinds: frozenset[str]
+    pull: dict[str, float]  # task type to how much more often games of it play here than the goals alone would have it
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ class Goal:
 
     target: str  # kind of object
     place: str  # kind of receptacle; of lamp for "look_at_obj_in_light"
-    games: int  # how many real games of the task type and kind of room ask for it
+    weight: float  # how often games of the task type ask for it, relative to others
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class Statistics:
     properties: dict[str, frozenset[str]]  # "cleanable", ... to kinds of objects
     goals: dict[str, dict[str, tuple[Goal, ...]]]  # task type to kind of room to goals
     targets: dict[str, dict[str, tuple[int, ...]]]  # task type to target to: in how many games there were 0, 1, 2, ... of it
-    goal_factor: dict[str, float]  # kind of receptacle to how full it is as the goal's, relative to other games
+    cleared: dict[str, dict[str, float]]  # "goal" or "tool" to kind of receptacle to the share of games that keep it free for that
     single: frozenset[str]  # kinds of receptacles that hold one object at most
     floor: dict[str, float]  # kind of object to the share that lies in no receptacle
     affinity: dict[str, dict[str, float]]  # kind of object to kind of receptacle to how well it goes there
@@ -110,7 +107,7 @@ def statistics() -> Statistics:
             for task_type, kinds in data["goals"].items()
         },
         targets={name: {kind: tuple(row) for kind, row in rows.items()} for name, rows in data["targets"].items()},
-        goal_factor=data["goal_factor"],
+        cleared=data["cleared"],
         single=frozenset(data["single"]),
         floor={kind: percent / 100 for kind, percent in data["floor"].items()},
         affinity=data["affinity"],
@@ -149,4 +146,6 @@ def _room(number: int, entry: dict[str, Any]) -> Room:
         fixtures=tuple(Fixture(name, kind_of(name), place, tuple(inside)) for name, place, inside in entry["fixtures"]),
         counts={kind: tuple(row) for kind, row in entry["counts"].items()},
         overlaps=tuple(Overlap(kind, here, tuple(also), percent / 100) for kind, here, also, percent in entry["overlaps"]),
+        pull=entry["pull"],
+        receptacle_kinds=frozenset(kind_of(name) for name, *_ in entry["receptacles"]),
     )
