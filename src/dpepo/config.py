@@ -141,7 +141,7 @@ class ModelConfig(Section):
         "",
         description="Hugging Face folder or hub id, LoRA adapter folder, run or checkpoint of dpepo, or builtin:search-base.",
     )
-    base: str = Field("", description="Base model of an adapter in model.path, where it is not found under the name kept there.")
+    base: str = Field("", description="Base model of an adapter in model.path, where it is not found under the name in it.")
     lora: LoraConfig = LoraConfig()
     dtype: str = Field(
         "float32",
@@ -324,7 +324,7 @@ class SftConfig(Section):
     epochs: int = Field(1, ge=1, le=MANY, description="Passes over the demonstrations.")
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
     val_share: float = Field(
-        0.0, ge=0, le=0.5, description="Share of the tasks held out; the loss on their demonstrations is taken after each epoch."
+        0.0, ge=0, le=0.5, description="Share of tasks held out; the loss on their demonstrations is taken after each epoch."
     )
     eval_every: int = Field(0, ge=0, description="Epochs between evaluations on tasks.eval, one episode a task; 0: none.")
     save_every: int = Field(1000, ge=1, description="Optimiser steps between checkpoints; the last step is always saved.")
