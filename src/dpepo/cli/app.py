@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,13 +11,14 @@ from typing import Annotated
 import typer
 
 from dpepo import __version__
+from dpepo.cli.envs import envs
 from dpepo.cli.export import export
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
 from dpepo.cli.jobs import load_job, own_command, read_request, run_job
+from dpepo.cli.play import play
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
-from dpepo.envs import load_world, world_names, world_status
-from dpepo.errors import RunFolderError, TaskError
+from dpepo.errors import RunFolderError
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
 from dpepo.runs.rundir import no_run
@@ -48,7 +48,6 @@ Items = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the run in run.dir.")]
 Version = Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")]
-WorldName = Annotated[str | None, typer.Argument(metavar="[WORLD]", help="List the tasks of this world.", show_default=False)]
 Keys = Annotated[bool, typer.Option("--keys", help="List every key with its default and meaning instead.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something fails.")]
 
@@ -150,28 +149,5 @@ def config(items: Items = None, keys: Keys = False, debug: Debug = False) -> Non
         typer.echo(config_yaml(read_request(items or [])), nl=False)
 
 
-@app.command()
-def envs(world: WorldName = None, debug: Debug = False) -> None:
-    """List worlds and whether they work here, or the tasks of one."""
-    with guarded(debug=debug):
-        if world is not None:
-            _list_tasks(world)
-            return
-        for name in world_names():
-            status = world_status(name)
-            typer.echo(f"{name:<16} {'ready' if status.ready else 'not ready':<10} {status.detail}")
-
-
-def _list_tasks(name: str) -> None:
-    counts, missing = {}, []
-    with load_world(name) as world:
-        for split in world.splits:
-            try:
-                counts[split] = Counter(task.name for task in world.tasks(split))
-            except TaskError as error:  # its files are not on this machine; the other splits may be
-                missing.append(f"{split}: {error}")
-    typer.echo(f"{'task':<60} " + " ".join(f"{split:>8}" for split in counts))
-    for task in sorted(set().union(*counts.values())):
-        typer.echo(f"{task:<60} " + " ".join(f"{count[task]:>{max(8, len(split))}}" for split, count in counts.items()))
-    for line in missing:
-        typer.echo(line)
+app.command()(envs)
+app.command()(play)

@@ -12,6 +12,7 @@ from dpepo.rollout.episode import (
 )
 from dpepo.rollout.group import group_requests, lost_reason, play_groups
 from dpepo.rollout.scheduler import play_many
+from dpepo.rollout.session import Session
 from dpepo.rollout.setup import hf_policy, load_policy, play_settings, sampling_note
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "OracleAgent",
     "PlaySettings",
     "RandomAgent",
+    "Session",
     "broken_environments",
     "cast",
     "cast_policy",
