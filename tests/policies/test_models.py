@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.families import write_family
 
 from dpepo.config import ModelConfig
 from dpepo.errors import ConfigError
@@ -60,6 +62,16 @@ def test_a_damaged_model_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "qwen2"}')
     with pytest.raises(ConfigError, match=f"could not load '{tmp_path}'"):
         load_hf(ModelConfig(path=str(tmp_path), device="cpu"))
+
+
+def test_a_model_that_brings_its_own_code_is_refused_and_the_code_not_run(tmp_path: Path) -> None:
+    write_family(tmp_path, "qwen3")
+    own = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine", "AutoModelForCausalLM": "mine.Model"}}
+    (tmp_path / "config.json").write_text(json.dumps(own))
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    with pytest.raises(ConfigError, match="code of its own, which is never run"):
+        load_hf(ModelConfig(path=str(tmp_path), device="cpu"))
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize(("device", "says"), [("gpu", "is not a device"), ("cuda:7", "no CUDA device")])

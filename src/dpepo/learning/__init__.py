@@ -9,7 +9,7 @@ from dpepo.learning.samples import build_samples
 from dpepo.learning.schedule import learning_rate
 
 if TYPE_CHECKING:
-    from dpepo.learning.reference import freeze
+    from dpepo.learning.reference import freeze, lent
     from dpepo.learning.update import Learner, supervised_config
 
 __all__ = [
@@ -17,10 +17,11 @@ __all__ = [
     "build_samples",
     "freeze",
     "learning_rate",
+    "lent",
     "supervised_config",
 ]
 
-_LAZY = {"Learner": "update", "freeze": "reference", "supervised_config": "update"}
+_LAZY = {"Learner": "update", "freeze": "reference", "lent": "reference", "supervised_config": "update"}
 
 
 def __getattr__(name: str) -> Any:

@@ -19,16 +19,16 @@ def freeze(model: torch.nn.Module) -> Reference:
     takes the place of the trained one while the reference is lent: the base weights are there once.
     """
     whole = all(parameter.requires_grad for parameter in model.parameters())
-    return frozen_copy(model) if whole else _frozen_part(model)
+    return lent(copy.deepcopy(model)) if whole else _frozen_part(model)
 
 
-def frozen_copy(model: torch.nn.Module) -> Reference:
-    """A second model."""
-    frozen = copy.deepcopy(model).eval().requires_grad_(False)
+def lent(model: torch.nn.Module) -> Reference:
+    """A reference that is a model of its own; it is not trained from now on."""
+    model.eval().requires_grad_(False)
 
     @contextmanager
     def lend() -> Iterator[torch.nn.Module]:
-        yield frozen
+        yield model
 
     return lend
 

@@ -142,7 +142,7 @@ def load_hf(config: ModelConfig, *, train: bool = False, seed: int = 0) -> tuple
         tokenizer = _load_tokenizer(_tokenizer_folder(folder, base))
         model = _load_whole(base, dtype=config.dtype)
     except (OSError, ValueError, ImportError) as error:  # what transformers raises for missing, unknown and cut-off files
-        raise ConfigError(f"model.path: could not load {config.path!r}: {_first_line(error)}") from error
+        raise ConfigError(f"model.path: could not load {config.path!r}: {_why(error)}") from error
     whole = model
     if is_adapter(folder):
         named = _kept_name(adapter_base(folder, explicit=config.base), base)
@@ -214,6 +214,12 @@ def _check_hub(name: str) -> None:
         raise ConfigError(
             f"model.path: there is no folder {name!r}, and no such model could be found on the hub: {_first_line(error)}"
         ) from error
+
+
+def _why(error: Exception) -> str:
+    if "trust_remote_code" in str(error):
+        return "it brings code of its own, which is never run. Only models that transformers knows can be loaded"
+    return _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpepo.config import Config, ModelConfig
 from dpepo.errors import ConfigError, JobError
-from dpepo.learning import freeze
+from dpepo.learning import freeze, lent
 from dpepo.policies import base_folder, load_hf, model_folder
 from dpepo.policies.lora import is_adapter, read_adapter_weights, save_adapter
 from dpepo.runs.checkpoints import Checkpoint
@@ -68,7 +68,7 @@ def begin(config: Config, checkpoint: Checkpoint | None, *, with_reference: bool
         except (ValueError, RuntimeError, OSError) as error:
             raise JobError(_does_not_fit(checkpoint, error)) from error
         return Beginning(model, tokenizer, reference, identity)
-    reference = freeze(load_hf(config.model)[0]) if with_reference else None
+    reference = lent(load_hf(config.model)[0]) if with_reference else None
     model, tokenizer = load_hf(config.model.model_copy(update={"path": str(folder)}), train=True)
     return Beginning(model, tokenizer, reference, identity)
 
