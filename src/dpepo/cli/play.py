@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.columns import Columns
 from rich.console import Console
 from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
 from dpepo.cli.guard import guarded
@@ -185,7 +185,11 @@ class _Table:
     def _lanes(self, shown: Mapping[int, Observation]) -> None:
         panels = [self._lane(env_id, shown[env_id]) for env_id in sorted(shown)]
         if len(panels) > 1 and self._console.width >= _LANE * len(panels):
-            self._console.print(Columns(panels, equal=True, expand=True))
+            grid = Table.grid(expand=True)
+            for _ in panels:
+                grid.add_column(ratio=1)
+            grid.add_row(*panels)
+            self._console.print(grid)
         else:
             for panel in panels:
                 self._console.print(panel)
