@@ -53,9 +53,7 @@ def test_a_world_of_ones_own_that_keeps_its_promises_is_told_so(module: Path, ca
 
 
 def test_what_a_world_breaks_is_named_and_the_exit_code_says_so(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = TINY.replace('text=f"You say {action}."', 'text=f"You say {action} at {id(self)}."').replace(
-        "valid=known", "valid=True"
-    )
+    broken = TINY.replace("You say {action}.", "{id(self)} hears {action}.").replace("valid=known", "valid=True")
     (module / "bad_coin.py").write_text(broken)
     assert main(["envs", "check", "bad_coin:CoinWorld", "--task", "coin/only"]) == 1
     shown = capsys.readouterr().err
