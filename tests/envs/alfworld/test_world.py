@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.alfworld_games import LISTS, real_games, write_game
 
-from dpepo.config import TaskSelection
+from dpepo.config import StepRewardConfig, TaskSelection
 from dpepo.envs import WorkerPool, load_world, make, select_tasks, world_status
 from dpepo.envs.alfworld.generate import generate_game
 from dpepo.envs.alfworld.index import OFFICIAL_COUNTS
@@ -18,6 +18,9 @@ from dpepo.envs.alfworld.world import AlfWorld
 from dpepo.envs.check import check_world
 from dpepo.envs.task_lists import read_task_list
 from dpepo.errors import ConfigError, TaskError
+from dpepo.policies import ScriptedPolicy
+from dpepo.rewards import score_episode
+from dpepo.rollout import play_episode
 
 GENERATED = "alfworld/generated_train/pick_and_place_simple/3"
 
@@ -106,7 +109,7 @@ def test_eight_workers_open_one_game_in_a_read_only_folder_and_leave_it_as_it_wa
 
 def test_the_order_of_folders_and_the_hash_seed_do_not_change_which_games_are_drawn(tmp_path: Path) -> None:
     """Case F17."""
-    drawn = []
+    drawn: list[list[str]] = []
     for order in (range(12), reversed(range(12))):
         root = tmp_path / f"data-{len(drawn)}"
         for number in order:
@@ -222,3 +225,16 @@ def test_the_wording_that_was_played_is_recorded(real: Path) -> None:
         world.make(GENERATED).reset()
         assert world.metadata()["wordings_played"] == "2.1.1, 2.1.2"
     assert AlfWorld(wording="2.1.1").metadata()["wording"] == "2.1.1"
+
+
+def test_an_action_that_does_nothing_costs_a_turn_and_is_seen_by_the_repeat_counters() -> None:
+    """Case E03: "Nothing happens." twice, then the episode goes on."""
+    with AlfWorld() as world:
+        place = next(action for action in world.make(GENERATED).reset().admissible_actions if action.startswith("go to"))
+        reply = f"<think>again</think><parallel><env_1>{place}</env_1></parallel>"
+        policy = ScriptedPolicy([reply, reply, reply, reply.replace(place, "inventory")])
+        episode = play_episode(GENERATED, policy=policy, num_envs=2, max_turns=4, world=world)
+    texts = [turn.steps[0].observation.text for turn in episode.turns]
+    assert texts[1] == texts[2] == "Nothing happens." != texts[3]
+    rewards = score_episode(episode, StepRewardConfig()).step_rewards
+    assert [reward.c_depth[1] for reward in rewards] == [0, 1, 2, 0]

@@ -15,6 +15,7 @@ from dpepo.envs.scienceworld.memo import Memo, Node, TaskKey
 from dpepo.envs.scienceworld.observe import OBSERVATIONS, VALID_ACTIONS, Observer
 from dpepo.envs.scienceworld.simulators import Machine
 from dpepo.envs.scienceworld.tasks import SPLITS, WORLD, find_task, resolve_entry, split_tasks
+from dpepo.envs.versions import version_problem
 from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
 
@@ -113,6 +114,9 @@ class ScienceWorld(World):
             java = find_java()
         except RequestError as problem:
             return WorldStatus(name=cls.name, ready=False, detail=str(problem))
+        wrong = version_problem("scienceworld")
+        if wrong:
+            return WorldStatus(name=cls.name, ready=False, detail=wrong)
         version = importlib.metadata.version("scienceworld")
         return WorldStatus(name=cls.name, ready=True, detail=f"scienceworld {version}, Java at {java}")
 

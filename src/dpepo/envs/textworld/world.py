@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from dpepo.envs.base import TextEnv, World, WorldStatus
 from dpepo.envs.textworld.games import DIFFICULTIES, SPLITS, WORLD, cache_folder, find_task, game_file, quiet, split_tasks
+from dpepo.envs.versions import version_problem
 from dpepo.errors import ConfigError, did_you_mean
 from dpepo.types import Observation, Task, WorldGuide
 
@@ -93,6 +94,9 @@ class TextWorld(World):
         if find_spec("textworld") is None:
             detail = "the package textworld is not installed. Try: pip install 'dpepo[textworld]'"
             return WorldStatus(name=cls.name, ready=False, detail=detail)
+        wrong = version_problem("textworld")
+        if wrong:
+            return WorldStatus(name=cls.name, ready=False, detail=wrong)
         return WorldStatus(name=cls.name, ready=True, detail=f"textworld {metadata.version('textworld')}, games made by seed")
 
     def close(self) -> None:
