@@ -59,7 +59,7 @@ class Borrower:
         for name, (x, z, rotation, horizon) in sorted(listed.items()):
             place = f"{round(x * 4)}|{round(z * 4)}|{round(rotation / 90) % 4}|{round(horizon)}"
             openable = int(kind_of(name) in ("Cabinet", "Drawer", "Fridge", "Microwave", "Safe"))
-            receptacles.append([name, place, openable, self._weight(rng, similar, kind_of(name))])
+            receptacles.append([name, place, openable, *self._fill(rng, similar, kind_of(name))])
         present = {kind_of(name) for name in listed}
         for kind in sorted({kind_of(row[0]) for room in similar.values() for row in room["receptacles"]} & kinds):
             receptacles += self._borrowed(rng, similar, kind, already=kind in present, near=receptacles)
@@ -75,10 +75,11 @@ class Borrower:
             "pull": {},
         }
 
-    def _weight(self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str) -> float:
-        rows = [row[3] for room in similar.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
-        rows = rows or [row[3] for room in self.rooms.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
-        return float(rng.choice(rows)) if rows else 0.5
+    def _fill(self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str) -> list[Any]:
+        """Weight and room of a random measured receptacle of the kind."""
+        rows: list[list[Any]] = [row[3:] for room in similar.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
+        rows = rows or [row[3:] for room in self.rooms.values() for row in room["receptacles"] if kind_of(row[0]) == kind]
+        return rng.choice(rows) if rows else [0.5, 3]
 
     def _borrowed(
         self, rng: random.Random, similar: dict[int, dict[str, Any]], kind: str, *, already: bool, near: list[list[Any]]
@@ -151,4 +152,4 @@ def _moved(row: list[Any], origin: list[Any], target: list[Any]) -> list[Any]:
     kind, x, y, z, *rest = row[0].split("|")
     px, pz, rotation, horizon = row[1].split("|")
     name = "|".join([kind, f"{float(x) + step[0] / 4:+06.2f}", y, f"{float(z) + step[1] / 4:+06.2f}", *rest])
-    return [name, f"{int(px) + step[0]}|{int(pz) + step[1]}|{rotation}|{horizon}", row[2], row[3]]
+    return [name, f"{int(px) + step[0]}|{int(pz) + step[1]}|{rotation}|{horizon}", *row[2:]]

@@ -19,70 +19,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections import Counter, defaultdict
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from alfworld_other_rooms import Borrower, kind_of, package_folder, room_kind
+from alfworld_real_games import RealGame, Spread
 
 from dpepo.envs.alfworld import generate
 from dpepo.envs.alfworld import rooms as rooms_module
 
 OUTPUT = Path(__file__).resolve().parents[1] / "src" / "dpepo" / "envs" / "alfworld" / "rooms.json"
 ALL_ROOMS = [*range(1, 31), *range(201, 231), *range(301, 331), *range(401, 431)]
-TOOLS = {
-    "pick_heat_then_place_in_recep": "Microwave",
-    "pick_cool_then_place_in_recep": "Fridge",
-    "pick_clean_then_place_in_recep": "SinkBasin",
-}
-PRIMARY = ("CoffeeMachine", "StoveBurner", "Safe", "HandTowelHolder", "TowelHolder", "Toilet", "Microwave", "SinkBasin")
-"""Where an object lies in several receptacles (a mug in the coffee machine, hence on the counter), the one it was put in."""
-
-
-def decode(name: str) -> str:
-    """A PDDL name as the simulator's: ``Mug_bar__minus_00_dot_84...`` is ``Mug|-00.84...``."""
-    for coded, plain in (("_bar_", "|"), ("_minus_", "-"), ("_plus_", "+"), ("_dot_", "."), ("minus_", "-"), ("plus_", "+")):
-        name = name.replace(coded, plain)
-    return name
-
-
-class RealGame:
-    """The facts of one real game that the statistics need."""
-
-    def __init__(self, path: Path) -> None:
-        problem = json.loads(path.read_text())["pddl_problem"]
-        info = json.loads((path.parent / "traj_data.json").read_text())
-        facts: dict[str, list[list[str]]] = defaultdict(list)
-        for match in re.finditer(r"^\s*\((\w[^()]*)\)\s*$", problem[problem.index("(:init") : problem.index("(:goal")], re.M):
-            words = [decode(word) for word in match.group(1).split()]
-            facts[words[0]].append(words[1:])
-        self.room: int = info["scene"]["scene_num"]
-        self.type: str = info["task_type"]
-        parameters = info["pddl_params"]
-        self.target: str = parameters["object_target"]
-        self.place: str = parameters["parent_target"] or parameters["toggle_target"]
-        self.tool = TOOLS.get(self.type, "")
-        self.receptacles = dict(sorted(facts["receptacleAtLocation"]))
-        self.openable = {name for (name,) in facts["openable"]}
-        self.movable = {name for (name,) in facts["pickupable"]}
-        self.objects = [name for name, _ in facts["objectType"]]
-        self.object_places = dict(facts["objectAtLocation"])
-        self.inside: dict[str, list[str]] = defaultdict(list)
-        for thing, receptacle in facts["inReceptacle"]:
-            self.inside[thing].append(receptacle)
-        self.nested = facts["inReceptacleObject"]
-
-    def primary(self, thing: str) -> str | None:
-        """The receptacle an object was put in; None for one on the floor."""
-        options = self.inside.get(thing, [])
-        return min(options, key=lambda name: (_rank(name), name)) if options else None
-
-
-def _rank(receptacle: str) -> int:
-    kind = kind_of(receptacle)
-    return PRIMARY.index(kind) if kind in PRIMARY else len(PRIMARY)
 
 
 def fit(games: list[RealGame]) -> tuple[dict[tuple[int, str], float], dict[tuple[str, str], float]]:
@@ -150,10 +99,19 @@ def histogram(values: list[int]) -> list[int]:
     return [counts[number] for number in range(max(counts, default=0) + 1)]
 
 
-def measured_room(number: int, games: list[RealGame], weight: dict[tuple[int, str], float]) -> dict[str, Any]:
+def room_for(games: list[RealGame], receptacle: str, single: set[str]) -> int:
+    """How many objects a receptacle ever holds, but for one game in fifty; one and a half times that where games are few."""
+    if kind_of(receptacle) in single:
+        return 1
+    counts = sorted(sum(receptacle in inside for inside in game.inside.values()) for game in games)
+    return 1 + round(counts[int(0.98 * (len(counts) - 1))] * (1.0 if len(games) >= 20 else 1.5))
+
+
+def measured_room(number: int, games: list[RealGame], weight: dict[tuple[int, str], float], single: set[str]) -> dict[str, Any]:
     """One floor plan as its games show it."""
     first = games[0]
     names = list(first.receptacles)
+    most = {name: room_for(games, name, single) for name in names}
     fixed = sorted(set(first.objects) - first.movable)
     shown = {kind_of(thing) for thing in fixed if thing in first.inside}
     fixtures: list[tuple[str, str, list[int]]] = []
@@ -169,7 +127,7 @@ def measured_room(number: int, games: list[RealGame], weight: dict[tuple[int, st
         "kind": room_kind(number),
         "games": len(games),
         "receptacles": [
-            [name, place.removeprefix("loc|"), int(name in first.openable), round(weight[number, name], 3)]
+            [name, place.removeprefix("loc|"), int(name in first.openable), round(weight[number, name], 3), most[name]]
             for name, place in first.receptacles.items()
         ],
         "fixtures": [[name, place.removeprefix("loc|"), inside] for name, place, inside in fixtures],
@@ -303,7 +261,7 @@ def cleared_shares(games: list[RealGame]) -> dict[str, dict[str, float]]:
     return shares
 
 
-def single_kinds(games: list[RealGame]) -> list[str]:
+def single_kinds(games: list[RealGame]) -> set[str]:
     """Kinds of receptacles that hold one object at most (fewer than 5 % of the filled ones hold more)."""
     filled: Counter[str] = Counter()
     crowded: Counter[str] = Counter()
@@ -311,7 +269,28 @@ def single_kinds(games: list[RealGame]) -> list[str]:
         for receptacle, count in Counter(r for thing in game.movable for r in game.inside.get(thing, [])).items():
             filled[kind_of(receptacle)] += 1
             crowded[kind_of(receptacle)] += count > 1
-    return sorted(kind for kind, count in filled.items() if crowded[kind] < 0.05 * count)
+    return {kind for kind, count in filled.items() if crowded[kind] < 0.05 * count}
+
+
+def reaches(games: list[RealGame]) -> dict[str, list[float]]:
+    """How far objects lie from a receptacle's middle (80th percentile aside, 10th and 90th upwards), in metres."""
+    aside: dict[str, list[float]] = defaultdict(list)
+    upward: dict[str, list[float]] = defaultdict(list)
+    for game in games:
+        for thing in game.movable:
+            home = game.primary(thing)
+            if home is not None:
+                (x, y, z), (hx, hy, hz) = ([float(part) for part in name.split("|")[1:4]] for name in (thing, home))
+                aside[kind_of(home)] += [abs(x - hx), abs(z - hz)]
+                upward[kind_of(home)].append(y - hy)
+    return {
+        kind: [round(_percentile(aside[kind], 0.8), 2), *(round(_percentile(upward[kind], share), 2) for share in (0.1, 0.9))]
+        for kind in sorted(aside)
+    }
+
+
+def _percentile(values: list[float], share: float) -> float:
+    return sorted(values)[int(share * (len(values) - 1))]
 
 
 def floor_shares(games: list[RealGame]) -> dict[str, int]:
@@ -337,7 +316,8 @@ def main() -> None:
     for game in games:
         by_room[game.room].append(game)
     weight, affinity = fit(games)
-    rooms = {number: measured_room(number, by_room[number], weight) for number in sorted(by_room)}
+    single = single_kinds(games)
+    rooms = {number: measured_room(number, by_room[number], weight, single) for number in sorted(by_room)}
     borrower = Borrower(rooms)
     rooms |= {number: borrower.build(number) for number in ALL_ROOMS if number not in rooms}
     spread: dict[str, dict[str, float]] = defaultdict(dict)
@@ -351,44 +331,37 @@ def main() -> None:
         **rules(things, fixed, holders),
         **goals(games, {number: room for number, room in rooms.items() if room["games"]}),
         "cleared": cleared_shares(games),
-        "single": single_kinds(games),
+        "reach": reaches(games),
         "floor": floor_shares(games),
         "affinity": spread,
         "rooms": {str(number): rooms[number] for number in sorted(rooms)},
     }
     OUTPUT.write_text(_lines(data))
-    for _ in range(4):
-        calibrate(data, games)
+    for turn in range(8):
+        calibrate(data, games, turn)
         OUTPUT.write_text(_lines(data))
 
 
-def calibrate(data: dict[str, Any], games: list[RealGame]) -> None:
-    """Correct affinities by what the generator makes of them: full receptacles and cleared ones turn objects away."""
-    made: Counter[tuple[str, str]] = Counter()
-    real: Counter[tuple[str, str]] = Counter()
+def calibrate(data: dict[str, Any], games: list[RealGame], turn: int) -> None:
+    """Correct weights and affinities by what the generator makes of them: full and cleared receptacles turn objects away."""
+    real, made = Spread(), Spread()
     numbers: Counter[str] = Counter()
     for cached in (rooms_module.all_rooms, rooms_module.statistics, rooms_module._data, generate._options):
         cached.cache_clear()
     for game in games:
+        real.add_game(game)
         numbers[game.type] += 1
-        layout = generate.draw_layout(game.type, seed=-numbers[game.type])
-        for thing in game.movable:
-            receptacle = game.primary(thing)
-            if receptacle and kind_of(thing) != game.target and kind_of(receptacle) not in (game.place, game.tool):
-                real[kind_of(thing), kind_of(receptacle)] += 1
-        for placed in layout.objects if layout else ():
-            kind, home = kind_of(placed.name), placed.inside and kind_of(layout.room.receptacles[placed.inside[0]].name)
-            if home and kind != layout.goal.target and home not in (layout.goal.place, TOOLS.get(game.type, "")):
-                made[kind, home] += 1
-    totals = [Counter[str](), Counter[str]()]
-    for total, counts in zip(totals, (real, made), strict=True):
-        for (kind, _), count in counts.items():
-            total[kind] += count
+        layout = generate.draw_layout(game.type, seed=-100_000 * (turn + 1) - numbers[game.type])
+        if layout is not None:
+            made.add_layout(layout, game.type)
     for kind, row in data["affinity"].items():
         for home in row:
-            expected = (made[kind, home] + 2) / (totals[1][kind] + 2)
-            ratio = (real[kind, home] + 2) / (totals[0][kind] + 2) / expected
-            row[home] = float(f"{row[home] * min(2.0, max(0.5, ratio)):.3g}")
+            ratio = real.share(kind, home) / made.share(kind, home)
+            row[home] = float(f"{row[home] * min(2.0, max(0.5, ratio)) ** 0.7:.3g}")
+    for number, room in data["rooms"].items():
+        for receptacle in room["receptacles"] if room["games"] else ():
+            ratio = real.filling(int(number), receptacle[0]) / made.filling(int(number), receptacle[0])
+            receptacle[3] = float(f"{receptacle[3] * min(2.0, max(0.5, ratio)) ** 0.4:.3g}")
 
 
 def _lines(data: dict[str, Any]) -> str:

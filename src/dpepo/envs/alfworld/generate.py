@@ -7,6 +7,7 @@ as its seed, its ``random()``, and sorted data take part.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
@@ -15,7 +16,7 @@ from dpepo.envs.alfworld.engine import LoadedGame
 from dpepo.envs.alfworld.expert import expert_actions
 from dpepo.envs.alfworld.games import TASK_TYPES, Game, Wording
 from dpepo.envs.alfworld.problem import SENTENCES, Layout, Placed, problem_text
-from dpepo.envs.alfworld.rooms import Goal, Room, all_rooms, seen_rooms, statistics
+from dpepo.envs.alfworld.rooms import Goal, Room, all_rooms, kind_of, seen_rooms, statistics
 from dpepo.errors import TaskError, did_you_mean
 
 _TOOLS = {
@@ -93,7 +94,20 @@ def _options(task_type: str, numbers: tuple[int, ...]) -> tuple[list[tuple[Room,
     ]
     if not pairs:
         raise TaskError(f"None of the floor plans {list(numbers)} can hold a game of type {task_type}")
-    return pairs, [goal.weight * room.pull.get(task_type, 1.0 if not room.games else 0.0) for room, goal in pairs]
+    return pairs, [goal.weight * _pull(task_type, room, pairs) for room, goal in pairs]
+
+
+def _pull(task_type: str, room: Room, pairs: Sequence[tuple[Room, Goal]]) -> float:
+    """How much more often games play in a room than its goals alone would have it.
+
+    Measured where there are real games; the other rooms of a kind share its games equally.
+    """
+    if room.games:
+        return room.pull.get(task_type, 0.0)
+    goals = statistics().goals[task_type][room.kind]
+    like_it = {other.number for other, _ in pairs if other.kind == room.kind and not other.games}
+    own = sum(goal.weight for other, goal in pairs if other is room)
+    return sum(goal.weight for goal in goals) / len(like_it) / own
 
 
 def _fits(room: Room, goal: Goal, task_type: str) -> bool:
@@ -119,11 +133,11 @@ def _place(kind: str, layout: Layout, taken: set[str], barred: frozenset[int], r
     if kind != layout.goal.target and rng.random() < numbers.floor.get(kind, 0.0):
         return _on_floor(kind, room, taken, rng)
     affinity = numbers.affinity.get(kind, {})
-    closed = barred | _full(layout)
-    weights = [
-        0.0 if number in closed else receptacle.weight * affinity.get(receptacle.kind, 0.0)
-        for number, receptacle in enumerate(room.receptacles)
-    ]
+    filled = Counter(number for placed in layout.objects for number in placed.inside)
+    weights = []
+    for number, receptacle in enumerate(room.receptacles):
+        left = 0.0 if number in barred else max(0.0, 1 - filled[number] / receptacle.room_for)
+        weights.append(left * receptacle.weight * affinity.get(receptacle.kind, 0.0))
     if sum(weights) <= 0:
         return None
     number = _pick(weights, rng)
@@ -151,12 +165,6 @@ def _cleared(layout: Layout, rng: random.Random) -> frozenset[int]:
     return frozenset(cleared)
 
 
-def _full(layout: Layout) -> set[int]:
-    """Receptacles that take no further object."""
-    single = statistics().single
-    return {index for thing in layout.objects for index in thing.inside if layout.room.receptacles[index].kind in single}
-
-
 def _also(kind: str, number: int, room: Room, rng: random.Random) -> tuple[int, ...]:
     """Other receptacles that an object then lies in as well."""
     options = [overlap for overlap in room.overlaps if overlap.kind == kind and overlap.receptacle == number]
@@ -176,8 +184,10 @@ def _on_floor(kind: str, room: Room, taken: set[str], rng: random.Random) -> Pla
 def _name(kind: str, home: str, taken: set[str], rng: random.Random) -> str:
     """A name with a position in or near `home` that nothing has yet."""
     x, y, z = (float(part) for part in home.split("|")[1:4])
+    aside, down, up = statistics().reach.get(kind_of(home), (0.3, 0.0, 0.2))
     while True:
-        at = (x + 0.7 * rng.random() - 0.35, y + 0.3 * rng.random(), z + 0.7 * rng.random() - 0.35)
+        aside += 0.01  # where many things share a narrow place, it widens
+        at = (x + aside * (2 * rng.random() - 1), y + down + (up - down) * rng.random(), z + aside * (2 * rng.random() - 1))
         name = "|".join([kind, *(f"{value:+06.2f}" for value in at)])
         if name not in taken:
             taken.add(name)

@@ -25,6 +25,7 @@ class Receptacle:
     place: str  # where the agent stands at it: "x|z|rotation|horizon", in quarter metres, quarter turns and degrees
     openable: bool  # some cabinets and drawers are not
     weight: float  # how much lies in it, relative to others of the room
+    room_for: int  # how many objects it holds at most
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,10 @@ class Statistics:
     properties: dict[str, frozenset[str]]  # "cleanable", ... to kinds of objects
     goals: dict[str, dict[str, tuple[Goal, ...]]]  # task type to kind of room to goals
     targets: dict[str, dict[str, tuple[int, ...]]]  # task type to target to: in how many games there were 0, 1, 2, ... of it
-    cleared: dict[str, dict[str, float]]  # "goal" or "tool" to kind of receptacle to the share of games that keep it free for that
-    single: frozenset[str]  # kinds of receptacles that hold one object at most
+    cleared: dict[str, dict[str, float]]  # "goal" or "tool" to kind of receptacle to the share of games in which that is empty
+    reach: dict[
+        str, tuple[float, float, float]
+    ]  # kind of receptacle to where objects lie, from its middle in metres: aside, from, up to
     floor: dict[str, float]  # kind of object to the share that lies in no receptacle
     affinity: dict[str, dict[str, float]]  # kind of object to kind of receptacle to how well it goes there
 
@@ -108,7 +111,7 @@ def statistics() -> Statistics:
         },
         targets={name: {kind: tuple(row) for kind, row in rows.items()} for name, rows in data["targets"].items()},
         cleared=data["cleared"],
-        single=frozenset(data["single"]),
+        reach={kind: (aside, down, up) for kind, (aside, down, up) in data["reach"].items()},
         floor={kind: percent / 100 for kind, percent in data["floor"].items()},
         affinity=data["affinity"],
     )
@@ -140,8 +143,8 @@ def _room(number: int, entry: dict[str, Any]) -> Room:
         kind=entry["kind"],
         games=entry["games"],
         receptacles=tuple(
-            Receptacle(name, kind_of(name), place, bool(openable), weight)
-            for name, place, openable, weight in entry["receptacles"]
+            Receptacle(name, kind_of(name), place, bool(openable), weight, room_for)
+            for name, place, openable, weight, room_for in entry["receptacles"]
         ),
         fixtures=tuple(Fixture(name, kind_of(name), place, tuple(inside)) for name, place, inside in entry["fixtures"]),
         counts={kind: tuple(row) for kind, row in entry["counts"].items()},
