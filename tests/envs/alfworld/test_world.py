@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.support.alfworld_games import LISTS, real_games, write_game
 
 from dpepo.config import StepRewardConfig, TaskSelection
 from dpepo.envs import WorkerPool, load_world, make, select_tasks, world_status
+from dpepo.envs.alfworld.games import TASK_TYPES
 from dpepo.envs.alfworld.generate import generate_game
 from dpepo.envs.alfworld.index import OFFICIAL_COUNTS
 from dpepo.envs.alfworld.world import AlfWorld
@@ -145,6 +147,9 @@ def test_a_list_of_games_is_remembered_until_the_folder_changes(tmp_path: Path, 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made_up_root(root, split="train", count=3)
     assert len(AlfWorld(data_root=str(root)).tasks("train")) == 3
+    [one, *_] = sorted((root / "json_2.1.1" / "train").iterdir())
+    shutil.copytree(one / "trial_T1", one / "trial_T2")
+    assert len(AlfWorld(data_root=str(root)).tasks("train")) == 4
 
 
 def test_a_split_that_is_not_complete_is_said_with_both_numbers(tmp_path: Path) -> None:
@@ -218,13 +223,57 @@ def test_a_wrong_option_is_named(options: dict[str, object]) -> None:
         load_world("alfworld", options)
 
 
-def test_the_wording_that_was_played_is_recorded(real: Path) -> None:
+def test_the_wording_of_every_split_is_recorded_before_a_game_is_played(real: Path, tmp_path: Path) -> None:
+    """Case E01: what a run was played in can be read later."""
     with AlfWorld(data_root=str(real)) as world:
-        world.make(world.tasks("valid_seen")[0].id).reset()
-        assert world.metadata()["wordings_played"] == "2.1.1"
-        world.make(GENERATED).reset()
-        assert world.metadata()["wordings_played"] == "2.1.1, 2.1.2"
-    assert AlfWorld(wording="2.1.1").metadata()["wording"] == "2.1.1"
+        facts = world.metadata()
+    assert facts["wording"] == "of each game's file" and facts["data_root"] == str(real)
+    assert (facts["wording_valid_seen"], facts["wording_generated"]) == ("2.1.1", "2.1.2")
+    assert "wording_train" not in facts
+    assert AlfWorld(wording="2.1.1", data_root=str(tmp_path)).metadata()["wording"] == "2.1.1"
+
+
+def test_a_folder_with_two_releases_or_a_broken_game_is_recorded_as_that(tmp_path: Path) -> None:
+    root = made_up_root(tmp_path, split="train", count=3)
+    first, *_ = sorted(root.rglob("game.tw-pddl"))
+    parts = json.loads(first.read_text())
+    grammar = parts["grammar"].replace('"move {o} to {r}"', '"put {o} in/on {r}"')
+    first.write_text(json.dumps({**parts, "grammar": grammar}))
+    assert AlfWorld(data_root=str(root)).metadata()["wording_train"] == "2.1.1 and 2.1.2"
+    first.write_text("{")
+    assert AlfWorld(data_root=str(root)).metadata()["wording_train"] == "2.1.2"
+
+
+def test_memory_is_capped_over_all_games_and_play_goes_on(tmp_path: Path) -> None:
+    ids = [f"alfworld/generated_train/pick_and_place_simple/{number}" for number in range(3)]
+    with AlfWorld(max_states=40) as small, AlfWorld() as large:
+        for seed in range(12):
+            for task_id in ids:
+                rng = random.Random(f"{task_id}/{seed}")
+                one, other = small.make(task_id), large.make(task_id)
+                seen = one.reset()
+                assert other.reset() == seen
+                for _ in range(15):
+                    action = rng.choice(seen.admissible_actions)
+                    seen = one.step(action)
+                    assert other.step(action) == seen
+                    if seen.ended:
+                        break
+        assert sum(small.load(task_id).num_states for task_id in ids) <= 2 * 40
+        assert sum(large.load(task_id).num_states for task_id in ids) > 3 * 40
+
+
+def test_a_home_that_cannot_be_written_costs_the_remembered_list_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    root = made_up_root(tmp_path / "data", split="train", count=2)
+    assert len(AlfWorld(data_root=str(root)).tasks("train")) == 2
+
+
+def test_a_game_anywhere_is_played_and_its_type_is_told_by_its_goal(tmp_path: Path) -> None:
+    for task_type in TASK_TYPES:
+        path = write_game(generate_game(task_type, seed=2), tmp_path / task_type[:6] / "game.tw-pddl")
+        with make(str(path)) as env, AlfWorld() as world:
+            assert env.reset().admissible_actions and world.task(f"alfworld/{path}").name == task_type
 
 
 def test_an_action_that_does_nothing_costs_a_turn_and_is_seen_by_the_repeat_counters() -> None:

@@ -10,19 +10,46 @@ or sentence looks at (``checked``, ``isOn``) are left out of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from dpepo.envs.alfworld.games import Game, Wording
 from dpepo.envs.alfworld.goal import Goal
 from dpepo.envs.alfworld.names import readable_names
 from dpepo.envs.alfworld.pddl import Fact, parse_problem
-from dpepo.envs.alfworld.states import State, changed, fingerprint, initial_state
+from dpepo.envs.alfworld.states import Action, State, changed, check_playable, code_after, fingerprint, initial_state
 
 NOTHING_HAPPENS = "Nothing happens."
 INTRO = "-= Welcome to TextWorld, ALFRED! =-"
 _BASINS = ("sinkbasintype", "sinktype")
 _BLADES = ("knifetype", "butterknifetype")
+_QUALITIES = (
+    "openable",
+    "pickupable",
+    "toggleable",
+    "sliceable",
+    "cleanable",
+    "heatable",
+    "coolable",
+    "isreceptacleobject",
+)
+_FORMS = {
+    "look": "look",
+    "inventory": "inventory",
+    "help": "help",
+    "go": "go to {}",
+    "open": "open {}",
+    "close": "close {}",
+    "take": "take {} from {}",
+    "put": "put {} in/on {}",
+    "clean": "clean {} with {}",
+    "heat": "heat {} with {}",
+    "cool": "cool {} with {}",
+    "use": "use {}",
+    "slice": "slice {} with {}",
+    "examine": "examine {}",
+    "examine receptacle": "examine {}",
+}
 _HELP = """Available commands:
   look:                             look around your current location
   inventory:                        check your current inventory
@@ -47,8 +74,7 @@ class Node:
     state: State
     code: int  # 64-bit fingerprint, the same in every process
     won: bool
-    commands: dict[str, tuple[str, ...]] = field(default_factory=dict)  # command to action; filled on first use
-    admissible: tuple[str, ...] = ()
+    admissible: tuple[str, ...] = ()  # filled on first use
     edges: dict[str, tuple[Node, str]] = field(default_factory=dict)  # command to next node and sentence
 
 
@@ -64,11 +90,12 @@ class LoadedGame:
             max_states: States remembered; beyond it memory starts afresh, which costs time and changes nothing else.
 
         Raises:
-            PddlError: Its problem cannot be read.
+            PddlError: Its problem cannot be read, or holds what the rules here would play otherwise than the package.
         """
         self.wording = wording or game.wording
         self.goal = game.sentence
         problem = parse_problem(game.problem)
+        check_playable(problem)
         facts = problem.facts
         self.problem = problem
         self.names = readable_names(name for held in facts.values() for fact in held for name in fact)
@@ -79,24 +106,15 @@ class LoadedGame:
         self._here: dict[str, list[str]] = {}
         for receptacle, place in self.places.items():
             self._here.setdefault(place, []).append(receptacle)
-        self._has: dict[str, set[str]] = {
-            name: {fact[0] for fact in facts.get(name, ())}
-            for name in (
-                "openable",
-                "pickupable",
-                "toggleable",
-                "sliceable",
-                "cleanable",
-                "heatable",
-                "coolable",
-                "isreceptacleobject",
-            )
-        }
+        self._has: dict[str, set[str]] = {name: {fact[0] for fact in facts.get(name, ())} for name in _QUALITIES}
         self._fits: set[Fact] = facts.get("cancontain", set())
         self._goal = Goal(problem)
         self._max_states = max_states
+        self._commands: dict[Action, str] = {}
+        self._actions: dict[str, Action] = {}
         self._nodes: dict[State, Node] = {}
-        self.start = self._node(initial_state(problem))
+        state = initial_state(problem)
+        self.start = self._nodes[state] = Node(state=state, code=fingerprint(state), won=self._goal.holds(state))
 
     @property
     def intro(self) -> str:
@@ -117,86 +135,100 @@ class LoadedGame:
         known = node.edges.get(command)
         if known is not None:
             return *known, True
-        if command not in self._commands(node):
+        if command not in self.admissible(node):
             return node, NOTHING_HAPPENS, False
-        after, text = self._do(node.state, node.commands[command])
-        node.edges[command] = (self._node(after), text)
+        after, text = self._do(node.state, self._actions[command])
+        node.edges[command] = (self._node(after, before=node), text)
         return *node.edges[command], True
 
     def admissible(self, node: Node) -> tuple[str, ...]:
         """All commands that are understood in a state, sorted."""
-        self._commands(node)
+        if not node.admissible:
+            node.admissible = tuple(sorted({self.command(action) for action in self._possible(node.state)}))
         return node.admissible
+
+    def command(self, action: Action) -> str:
+        """An action, such as ("take", thing, receptacle), in the words of the game's wording; it need not be possible now."""
+        command = self._commands.get(action)
+        if command is None:
+            verb, *things = action
+            form = "move {} to {}" if verb == "put" and self.wording is Wording.V2_1_2 else _FORMS[verb]
+            command = self._commands[action] = form.format(*(self.names[thing] for thing in things))
+            self._actions[command] = action
+        return command
+
+    @property
+    def num_states(self) -> int:
+        """States remembered."""
+        return len(self._nodes)
+
+    def forget(self) -> None:
+        """Forget all states but the first; copies in play keep the one they stand on."""
+        for node in self._nodes.values():
+            node.edges.clear()  # whoever holds a node would else hold all that it leads to
+        self._nodes = {self.start.state: self.start}
 
     def is_closed(self, state: State, receptacle: str) -> bool:
         """Whether a receptacle has to be opened before one can reach into it."""
         return receptacle in self._has["openable"] and ("opened", receptacle) not in state.marks
 
-    def _node(self, state: State) -> Node:
+    def _node(self, state: State, *, before: Node) -> Node:
         node = self._nodes.get(state)
         if node is None:
             if len(self._nodes) >= self._max_states:
-                self._nodes.clear()  # copies in play keep the nodes they stand on
-            node = self._nodes[state] = Node(state=state, code=fingerprint(state), won=self._goal.holds(state))
+                self.forget()
+            code = code_after(before.code, before.state, state)
+            node = self._nodes[state] = Node(state=state, code=code, won=self._goal.holds(state))
         return node
 
-    def _commands(self, node: Node) -> Mapping[str, tuple[str, ...]]:
-        if not node.commands:
-            node.commands = dict(self._all_commands(node.state))
-            node.admissible = tuple(sorted(node.commands))
-        return node.commands
-
-    def _all_commands(self, state: State) -> Iterable[tuple[str, tuple[str, ...]]]:
-        names = self.names
-        yield "look", ("look",)
-        yield "inventory", ("inventory",)
+    def _possible(self, state: State) -> Iterator[Action]:
+        """What can be done in a state."""
+        yield ("look",)
+        yield ("inventory",)
         if self.wording is Wording.V2_1_2:
-            yield "help", ("help",)
+            yield ("help",)
         for receptacle, place in self.places.items():
             if place != state.place:
-                yield f"go to {names[receptacle]}", ("go", receptacle)
+                yield "go", receptacle
         if state.held:
             # The domain lets one examine visible things too, but for a stray comma in its precondition: "?l - location, ?r".
-            yield f"examine {names[state.held]}", ("examine", state.held)
+            yield "examine", state.held
             if self.types.get(state.held) in _BLADES:
                 for thing, place in state.at:
                     if place == state.place and thing in self._has["sliceable"]:
-                        yield f"slice {names[thing]} with {names[state.held]}", ("slice", thing, state.held)
+                        yield "slice", thing, state.held
         for receptacle in self._here.get(state.place, ()):
-            yield from self._commands_at(state, receptacle)
+            yield from self._possible_at(state, receptacle)
 
-    def _commands_at(self, state: State, receptacle: str) -> Iterable[tuple[str, tuple[str, ...]]]:
-        names, name = self.names, self.names[receptacle]
-        yield f"examine {name}", ("examine receptacle", receptacle)
+    def _possible_at(self, state: State, receptacle: str) -> Iterator[Action]:
+        yield "examine receptacle", receptacle
         openable = receptacle in self._has["openable"]
         opened = ("opened", receptacle) in state.marks
         if openable:
-            yield (f"close {name}", ("close", receptacle)) if opened else (f"open {name}", ("open", receptacle))
+            yield "close" if opened else "open", receptacle
         things = [thing for thing, where in state.inside if where == receptacle]
         for thing in things:
             if thing in self._has["toggleable"]:
-                yield f"use {names[thing]}", ("use", thing)
+                yield "use", thing
         if opened or not openable:
             for thing in things:
                 if not state.held and thing in self._has["pickupable"]:
-                    yield f"take {names[thing]} from {name}", ("take", thing, receptacle)
+                    yield "take", thing, receptacle
         if state.held:
-            yield from self._commands_in_hand(state, receptacle, reachable=opened or not openable)
+            yield from self._possible_in_hand(state.held, receptacle, reachable=opened or not openable)
 
-    def _commands_in_hand(self, state: State, receptacle: str, *, reachable: bool) -> Iterable[tuple[str, tuple[str, ...]]]:
-        thing, kind = state.held, self.receptacle_types.get(receptacle, "")
-        pair = self.names[thing], self.names[receptacle]
+    def _possible_in_hand(self, thing: str, receptacle: str, *, reachable: bool) -> Iterator[Action]:
+        kind = self.receptacle_types.get(receptacle, "")
         if reachable and (kind, self.types.get(thing, "")) in self._fits:
-            form = "move {} to {}" if self.wording is Wording.V2_1_2 else "put {} in/on {}"
-            yield form.format(*pair), ("put", thing, receptacle)
+            yield "put", thing, receptacle
         if kind in _BASINS and thing in self._has["cleanable"]:
-            yield "clean {} with {}".format(*pair), ("clean", thing, receptacle)
+            yield "clean", thing, receptacle
         if kind == "microwavetype" and thing in self._has["heatable"]:
-            yield "heat {} with {}".format(*pair), ("heat", thing, receptacle)
+            yield "heat", thing, receptacle
         if kind == "fridgetype" and thing in self._has["coolable"]:
-            yield "cool {} with {}".format(*pair), ("cool", thing, receptacle)
+            yield "cool", thing, receptacle
 
-    def _do(self, state: State, action: tuple[str, ...]) -> tuple[State, str]:
+    def _do(self, state: State, action: Action) -> tuple[State, str]:
         verb, *things = action
         rule: Callable[..., tuple[State, str]] = getattr(self, f"_do_{verb.replace(' ', '_')}")
         return rule(state, *things)

@@ -44,9 +44,8 @@ def _played(game: LoadedGame, node: Node, plan: _Plan) -> list[str] | None:
     """A plan's commands up to the one that reaches the goal; None when none does or an action is not possible."""
     commands: list[str] = []
     for action in plan:
-        game.admissible(node)  # fills node.commands
-        command = next((command for command, meant in node.commands.items() if meant == action), None)
-        if command is None:
+        command = game.command(action)
+        if command not in game.admissible(node):
             return None
         commands.append(command)
         node, _, _ = game.step(node, command)

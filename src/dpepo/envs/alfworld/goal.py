@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpepo.envs.alfworld.pddl import Fact, Literal, Problem
-from dpepo.envs.alfworld.states import FLAGS, State
+from dpepo.envs.alfworld.states import AGENT, FLAGS, State
 
 
 class Goal:
@@ -42,9 +42,9 @@ class Goal:
             case "objectatlocation":
                 return state.at
             case "holds":
-                return {("agent1", state.held)} if state.held else set()
+                return {(AGENT, state.held)} if state.held else set()
             case "atlocation":
-                return {("agent1", state.place)}
+                return {(AGENT, state.place)}
             case flag if flag in FLAGS:
                 return {(thing,) for mark, thing in state.marks if mark == flag}
             case other:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from dpepo.envs.alfworld.games import GAME_FILE, TASK_TYPES
@@ -55,7 +56,7 @@ def list_games(root: Path, split: str) -> list[str]:
     """Task ids of a split, sorted: games that can be solved, of the six types, without movable containers and slicing.
 
     Reading thousands of games to see whether they can be solved takes seconds, so the list is remembered in the user's cache
-    folder until the split's folder changes; where that cannot be written, it is made again.
+    folder until a game's folder changes; where that cannot be written, it is made again.
 
     Raises:
         TaskError: The split is not there, or holds no game.
@@ -64,7 +65,8 @@ def list_games(root: Path, split: str) -> list[str]:
     if not folder.is_dir():
         raise TaskError(f"ALFWorld's games of the split {split!r} are not in {folder}. {HOW_TO_GET}")
     folders = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    stamp = [str(folder.resolve()), len(folders), folder.stat().st_mtime_ns]
+    changes = [(folder / name).stat().st_mtime_ns for name in folders]
+    stamp = [str(folder.resolve()), len(folders), sum(changes)]
     known = _remembered(split, stamp)
     if known is None:
         known = [f"{WORLD}/{split}/{game}/{trial}" for game in folders for trial in _trials(folder / game)]
@@ -72,6 +74,18 @@ def list_games(root: Path, split: str) -> list[str]:
     if not known:
         raise TaskError(f"{folder} holds no game that can be played. {HOW_TO_GET}")
     return known
+
+
+def first_and_last(root: Path, split: str) -> list[Path]:
+    """Two games of a split, by name, without looking at the others; empty where the split is not there or odd."""
+    folder = root / FOLDER / split
+    if not folder.is_dir():
+        return []
+    names = sorted(path.name for path in folder.iterdir())
+    found = (
+        next(iter(sorted((folder / name).glob(f"*/{GAME_FILE}"))), None) for name in dict.fromkeys([*names[:1], *names[-1:]])
+    )
+    return [path for path in found if path is not None]
 
 
 def resolve_path(text: str) -> str | None:
@@ -131,4 +145,5 @@ def _remember(split: str, stamp: list[object], games: list[str]) -> None:
         part.write_text(json.dumps({"stamp": stamp, "games": games}), encoding="utf-8")
         part.replace(path)
     except OSError:  # a read-only home: the list is made again next time
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()

@@ -7,7 +7,9 @@ Only what ALFWorld's problems use is understood: typed objects, positive ground 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 Expression = list["str | Expression"]
 Fact = tuple[str, ...]
@@ -52,8 +54,10 @@ def parse_problem(text: str) -> Problem:
         words = [word for word in entry if isinstance(word, str)] if isinstance(entry, list) else []
         if len(words) == len(entry) and words and words[0] != "=":
             facts.setdefault(words[0], set()).add(tuple(words[1:]))
-    [goal] = sections[":goal"]
-    return Problem(objects=_typed(sections[":objects"]), facts=facts, goal=tuple(_literals(goal)))
+    if len(sections[":goal"]) != 1:
+        raise PddlError("the problem has no single goal")
+    goal = tuple(_literals(sections[":goal"][0], {}, count()))
+    return Problem(objects=_typed(sections[":objects"]), facts=facts, goal=goal)
 
 
 def _parse(text: str) -> Expression:
@@ -90,17 +94,28 @@ def _typed(words: Expression) -> dict[str, str]:
     return types
 
 
-def _literals(goal: str | Expression) -> list[Literal]:
-    """The goal as one conjunction; quantifiers over objects that must exist anyway fall away."""
+def _literals(goal: str | Expression, names: dict[str, str], numbers: Iterator[int]) -> list[Literal]:
+    """The goal as one conjunction; quantifiers over objects that must exist anyway fall away.
+
+    Args:
+        goal: The goal or a part of it.
+        names: What the variables in scope are called in the result, where each quantifier has its own.
+        numbers: Yields numbers that are not taken.
+    """
     if isinstance(goal, str) or not goal:
         raise PddlError(f"a goal cannot hold {goal!r}")
     head, *rest = goal
     if head == "and":
-        return [literal for part in rest for literal in _literals(part)]
-    if head == "exists" and len(rest) == 2:
-        return _literals(rest[1])
+        return [literal for part in rest for literal in _literals(part, names, numbers)]
+    if head == "exists" and len(rest) == 2 and isinstance(rest[0], list):
+        own = {name: f"{name}.{next(numbers)}" for name in _typed(rest[0])}
+        return _literals(rest[1], {**names, **own}, numbers)
     if head == "not" and len(rest) == 1 and isinstance(rest[0], list) and rest[0][:1] == ["="]:
-        return [Literal("differ", tuple(map(str, rest[0][1:])))]
+        return [Literal("differ", _renamed(rest[0][1:], names))]
     if isinstance(head, str) and all(isinstance(word, str) for word in rest) and head not in ("or", "forall", "not", "when"):
-        return [Literal(head, tuple(map(str, rest)))]
+        return [Literal(head, _renamed(rest, names))]
     raise PddlError(f"a goal with {head!r} is not understood")
+
+
+def _renamed(words: Expression, names: dict[str, str]) -> Fact:
+    return tuple(names.get(str(word), str(word)) for word in words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ from dpepo.envs.alfworld.index import (
     SPLITS,
     WORLD,
     find_root,
+    first_and_last,
     game_path,
     list_games,
     resolve_path,
@@ -40,15 +42,16 @@ class AlfWorld(World):
         free_actions=("look",),
     )
 
-    def __init__(self, *, data_root: str = "", wording: str = "file", max_games: int = 64, max_states: int = 20_000) -> None:
+    def __init__(self, *, data_root: str = "", wording: str = "file", max_games: int = 64, max_states: int = 50_000) -> None:
         """Check the options; files are read when a task is asked for.
 
         Args:
             data_root: Folder that holds ``json_2.1.1``; "": ``ALFWORLD_DATA``, else ``~/.cache/alfworld``.
             wording: "file": each game in the wording of its own file ("put X in/on Y" in release 2.1.1, "move X to Y" in 2.1.2
                 and in generated games); "2.1.1" or "2.1.2": all games in that one.
-            max_games: Games kept loaded, about 1 MB each.
-            max_states: States remembered per game, about 3 KB each.
+            max_games: Games kept loaded in a process, about 0.2 MB each.
+            max_states: States of games remembered in a process, about 2 KB each. Beyond it those of the games that were not
+                asked for longest are forgotten, which costs time and changes nothing else.
 
         Raises:
             ConfigError: An option has a bad value.
@@ -83,7 +86,16 @@ class AlfWorld(World):
             if len(self._games) > self._max_games:
                 self._games.popitem(last=False)  # copies in play keep their game
         self._games.move_to_end(task_id)
+        self._forget_some()
         return self._games[task_id]
+
+    def _forget_some(self) -> None:
+        total = sum(game.num_states for game in self._games.values())
+        for game in self._games.values():
+            if total <= self._max_states:
+                return
+            total -= game.num_states - 1
+            game.forget()
 
     def tasks(self, split: str) -> list[Task]:
         """List the games of a split; see `World.tasks`."""
@@ -108,14 +120,20 @@ class AlfWorld(World):
         return text if text.startswith(f"{WORLD}/") else resolve_path(text) or text
 
     def metadata(self) -> dict[str, str]:
-        """Wording, where the official games are, and how a game is played."""
-        found = {
-            "wording": "of each game's file" if self._wording is None else self._wording.value,
-            "played_by": "dpepo.envs.alfworld.engine",
-            "data_root": str(self._root) if (self._root / FOLDER).is_dir() else "",
-            "wordings_played": ", ".join(sorted({game.wording.value for game in self._games.values()})),
-        }
-        return {name: value for name, value in found.items() if value}
+        """Wordings that are played, where the official games are, and how a game is played."""
+        found = {"played_by": "dpepo.envs.alfworld.engine", "wording": "of each game's file"}
+        if (self._root / FOLDER).is_dir():
+            found["data_root"] = str(self._root)
+        if self._wording is not None:
+            return {**found, "wording": self._wording.value}
+        for split in SPLITS:
+            wordings = set()
+            for path in first_and_last(self._root, split):
+                with suppress(TaskError):  # said when that game is asked for
+                    wordings.add(read_game(path).wording.value)
+            if wordings:
+                found[f"wording_{split}"] = " and ".join(sorted(wordings))
+        return {**found, "wording_generated": Wording.V2_1_2.value}
 
     @classmethod
     def check(cls) -> WorldStatus:
