@@ -188,10 +188,16 @@ def _name(kind: str, home: str, taken: set[str], rng: random.Random) -> str:
     while True:
         aside += 0.01  # where many things share a narrow place, it widens
         at = (x + aside * (2 * rng.random() - 1), y + down + (up - down) * rng.random(), z + aside * (2 * rng.random() - 1))
-        name = "|".join([kind, *(f"{value:+06.2f}" for value in at)])
+        name = "|".join([kind, *map(_coordinate, at)])
         if name not in taken:
             taken.add(name)
             return name
+
+
+def _coordinate(value: float) -> str:
+    """Metres as the simulator writes them: "+01.65", "-00.84", "00.00"."""
+    text = f"{value:+06.2f}"
+    return text[1:] if text.endswith("00.00") else text
 
 
 def _start(room: Room, rng: random.Random) -> str:
