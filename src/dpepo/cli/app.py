@@ -18,6 +18,7 @@ from dpepo.cli.jobs import load_job, own_command, read_request, run_job
 from dpepo.cli.play import play
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
+from dpepo.cli.sweep import sweep
 from dpepo.errors import RunFolderError
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
@@ -151,3 +152,4 @@ def config(items: Items = None, keys: Keys = False, debug: Debug = False) -> Non
 
 app.command()(envs)
 app.command()(play)
+app.command()(sweep)

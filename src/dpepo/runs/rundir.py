@@ -264,16 +264,27 @@ def _check_same_run(path: Path, *, config: Config, job: str) -> tuple[list[dict[
         raise RunFolderError(
             f"The folder {path} already holds a run of {job}. Choose another run.dir, or go on with that run: run.resume=true"
         )
-    before, now = _flat(_read_config(path).model_dump(mode="json")), _flat(config.model_dump(mode="json"))
-    differs = [key for key in dict.fromkeys([*before, *now]) if before.get(key) != now.get(key)]
-    changed = [f"{key} was {before.get(key)}, is {now.get(key)}" for key in differs if not key.startswith(MAY_DIFFER)]
+    before, now = _read_config(path), config
+    changed = settings_that_differ(before, now)
     if changed:
         shown = [*changed[:6], *([f"and {len(changed) - 6} more"] if len(changed) > 6 else [])]
         raise RunFolderError(
             f"The run in {path} was made with other settings, so it cannot be resumed: {'; '.join(shown)}. "
             "Use the settings in its config.yaml, or choose another run.dir."
         )
-    return content["sessions"], {key: now.get(key) for key in differs if not key.startswith("run.")}
+    differs = _differences(before, now)
+    return content["sessions"], {key: after for key, (_, after) in differs.items() if not key.startswith("run.")}
+
+
+def settings_that_differ(before: Config, now: Config) -> list[str]:
+    """What makes the second configuration another run than the first, a phrase per key; `MAY_DIFFER` apart."""
+    differs = _differences(before, now).items()
+    return [f"{key} was {old}, is {new}" for key, (old, new) in differs if not key.startswith(MAY_DIFFER)]
+
+
+def _differences(before: Config, now: Config) -> dict[str, tuple[Any, Any]]:
+    old, new = _flat(before.model_dump(mode="json")), _flat(now.model_dump(mode="json"))
+    return {key: (old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Numbers about success rates, shared by evaluation and report. Pure."""
+"""Numbers about success rates, shared by evaluation, report and sweeps. Pure."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 Z95 = 1.959963984540054  # two-sided 95 % quantile of the normal distribution
@@ -62,3 +63,67 @@ def pass_at_k(n: int, successes: int, k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"k must be 1..{n}, got {k}")
     return 1.0 - math.comb(n - successes, k) / math.comb(n, k)
+
+
+class MeanInterval(NamedTuple):
+    """A mean over a few repeats, with Student's interval."""
+
+    mean: float
+    half_width: (
+        float | None
+    )  # of the 95 % interval mean +- half_width; None for a single repeat, which says nothing about spread
+    n: int  # repeats
+
+
+def t_interval(values: Sequence[float]) -> MeanInterval:
+    """Mean and 95 % t-interval over independent repeats, e.g. a result per seed (Student 1908).
+
+    It takes the repeats to be normal, and is wide for few of them: for 3 it is 2.5 sample standard deviations to each side. For
+    rates it may reach beyond 0 and 1.
+
+    Args:
+        values: One number per repeat, at least one.
+
+    >>> mean, half, n = t_interval([0.5, 0.6, 0.7])
+    >>> round(mean, 3), round(half, 4), n
+    (0.6, 0.2484, 3)
+    """
+    n = len(values)
+    if n == 0:
+        raise ValueError("a mean needs at least one value")
+    mean = math.fsum(values) / n
+    if n == 1:
+        return MeanInterval(mean, None, 1)
+    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    return MeanInterval(mean, t_quantile(n - 1) * std / math.sqrt(n), n)
+
+
+def t_quantile(freedom: int, *, coverage: float = 0.95) -> float:
+    """The t for which |T| <= t has the given chance, for a whole number of degrees of freedom.
+
+    By bisection of the closed form of the distribution (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+
+    >>> round(t_quantile(2), 3), round(t_quantile(9), 3)
+    (4.303, 2.262)
+    """
+    if freedom < 1 or not 0 < coverage < 1:
+        raise ValueError(f"needs freedom >= 1 and 0 < coverage < 1, got {freedom} and {coverage}")
+    low, high = 0.0, 1.0
+    while _t_chance(high, freedom) < coverage:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_chance(middle, freedom) < coverage else (low, middle)
+    return (low + high) / 2
+
+
+def _t_chance(t: float, freedom: int) -> float:
+    """The chance of |T| <= t."""
+    angle = math.atan(t / math.sqrt(freedom))
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = 0.0 if freedom == 1 else term
+    for k in range(3 if odd else 2, freedom - 1, 2):
+        term *= math.cos(angle) ** 2 * (k - 1) / k
+        total += term
+    return 2 / math.pi * (angle + math.sin(angle) * total) if odd else math.sin(angle) * total

@@ -1,0 +1,1 @@
+"""Sweeps: variants of one recipe over several seeds, run to the end and put into one table."""
