@@ -261,6 +261,7 @@ class TurnAdvantages(Record):
     group: EpisodeGroup
     trajectory: tuple[float | None, ...]  # Phi_traj per sibling; None: left out
     turns: tuple[tuple[float, ...], ...]  # Phi per sibling and turn; empty for a sibling left out
+    returns: tuple[tuple[float, ...], ...] = ()  # what the value head should have said, per sibling and turn (PPO)
 
 
 class TrainingSample(Record):
@@ -270,6 +271,8 @@ class TrainingSample(Record):
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]  # of the sampler, one per token id; zeros for demonstrations
     advantage: float  # 1.0 for demonstrations
+    value: float = 0.0  # V of the prompt when the episode was played (PPO)
+    value_target: float | None = None  # what V should have been; None where no value is learnt
     group: int = 0  # position of its group in the step
     sibling: int = 0
     turn: int = 0

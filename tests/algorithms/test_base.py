@@ -37,9 +37,9 @@ def _config(name: str, **settings: object) -> AlgorithmConfig:
 
 
 def test_every_registered_algorithm_loads_and_scores_a_group() -> None:
-    assert algorithm_names() == ["dpepo", "grpo"]
-    for name in algorithm_names():
-        scored = load_algorithm(_config(name)).advantages(_group((1.0, [1.0]), (0.0, [1.0, 1.0])))
+    assert algorithm_names() == ["dpepo", "dr_grpo", "gigpo", "grpo", "gspo", "ppo", "reinforce_pp", "rloo"]
+    for name in set(algorithm_names()) - {"gigpo", "ppo"}:  # those need turns and values: tests/algorithms/test_family.py
+        [scored] = load_algorithm(_config(name)).advantages_many([_group((1.0, [1.0]), (0.0, [1.0, 1.0]))])
         assert [len(turns) for turns in scored.turns] == [1, 2]
 
 

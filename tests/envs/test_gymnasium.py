@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dpepo.envs import load_world, make
@@ -10,7 +12,7 @@ from dpepo.envs.gymnasium import GymnasiumWorld
 from dpepo.errors import ConfigError, TaskError
 from dpepo.rollout import AgentPolicy, RandomAgent, play_episode
 
-OPTIONS = {"env_id": "NumberGame-v0", "module": "tests.support.number_game"}
+OPTIONS: dict[str, Any] = {"env_id": "NumberGame-v0", "module": "tests.support.number_game"}
 
 
 def test_a_gymnasium_environment_passes_the_conformance_kit() -> None:

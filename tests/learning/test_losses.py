@@ -5,13 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpepo.config import ActorConfig
-from dpepo.learning.losses import actor_loss, k3_kl, policy_loss
+from dpepo.config import ActorConfig, KlEstimator
+from dpepo.learning.losses import actor_loss, kl_per_token, policy_loss, sample_weights, sequence_log_ratios
+from dpepo.types import TrainingSample
 
 
 def _loss_and_gradient(log_ratio: float, advantage: float, *, dual_clip: float | None = None) -> tuple[float, float]:
     new_N = torch.tensor([log_ratio], requires_grad=True)
-    loss_N = policy_loss(new_N, old_N=torch.zeros(1), advantages_N=torch.tensor([advantage]), dual_clip=dual_clip)
+    loss_N = policy_loss(new_N, advantages_N=torch.tensor([advantage]), dual_clip=dual_clip)
     (gradient,) = torch.autograd.grad(loss_N.sum(), new_N)
     return loss_N.item(), gradient.item()
 
@@ -56,7 +57,7 @@ def test_the_values_of_a_huge_log_ratio() -> None:
 
 def test_k3_by_hand_and_without_difference() -> None:
     new_N = torch.tensor([-1.0, -1.0, -1.0])
-    kl_N = k3_kl(new_N, reference_N=torch.tensor([-1.0, -2.0, 2.0]))
+    kl_N = kl_per_token(new_N, reference_N=torch.tensor([-1.0, -2.0, 2.0]), estimator=KlEstimator.K3)
     assert kl_N.tolist() == pytest.approx([0.0, math.exp(-1), math.exp(3) - 4], rel=1e-6)
 
 
@@ -64,19 +65,80 @@ def test_k3_by_hand_and_without_difference() -> None:
 @given(new=st.floats(-200, 0), reference=st.floats(-200, 0))
 def test_k3_is_never_negative_and_its_gradient_is_finite(new: float, reference: float) -> None:
     new_N = torch.tensor([new], requires_grad=True)
-    kl_N = k3_kl(new_N, reference_N=torch.tensor([reference]))
+    kl_N = kl_per_token(new_N, reference_N=torch.tensor([reference]), estimator=KlEstimator.K3)
     (gradient,) = torch.autograd.grad(kl_N.sum(), new_N)
     assert kl_N.item() >= -1e-6
     assert torch.isfinite(gradient).all()
 
 
-def test_sums_divided_by_all_tokens_are_the_token_mean() -> None:
-    """L03: 4 tokens of 2 and 1 token of 9 make 3.4, not 5.5."""
-    advantages_N = torch.tensor([-2.0] * 4 + [-9.0])
-    terms = actor_loss(
-        torch.zeros(5), old_N=torch.zeros(5), advantages_N=advantages_N, reference_N=None, config=ActorConfig(kl_coef=0)
+def sample(length: int, *, group: int = 0, sibling: int = 0, turn: int = 0) -> TrainingSample:
+    ids = (0,) * length
+    return TrainingSample(
+        prompt_token_ids=(1,), token_ids=ids, logprobs=(0.0,) * length, advantage=1.0, group=group, sibling=sibling, turn=turn
     )
-    assert terms.loss.item() / 5 == pytest.approx(3.4)
+
+
+@pytest.mark.parametrize(
+    ("average", "expected"),
+    [("tokens", 3.4), ("turns", 5.5), ("episodes", 5.5), ("constant", (4 * 2 + 9) / (2 * 10))],
+)
+def test_what_the_loss_is_a_mean_of(average: str, expected: float) -> None:
+    """Case L03: 4 tokens of 2 and 1 token of 9: token mean 3.4, mean of the replies' means 5.5."""
+    config = ActorConfig(kl_coef=0, loss_average=average, loss_length=10)
+    samples = [sample(4), sample(1, sibling=1)]
+    weights = sample_weights(samples, config=config)
+    terms = actor_loss(
+        torch.zeros(5),
+        old_N=torch.zeros(5),
+        advantages_N=torch.tensor([-2.0] * 4 + [-9.0]),
+        weights_N=torch.tensor([weights[0]] * 4 + [weights[1]]),
+        reference_N=None,
+        lengths=[4, 1],
+        config=config,
+    )
+    assert terms.loss.item() == pytest.approx(expected)
+
+
+def test_every_episode_counts_alike_however_many_turns_it_has() -> None:
+    samples = [sample(3), sample(1, turn=1), sample(2, sibling=1)]
+    weights = sample_weights(samples, config=ActorConfig(loss_average="episodes"))
+    assert weights == pytest.approx([1 / 8, 1 / 8, 1 / 4])
+    assert sum(w * len(s.token_ids) for w, s in zip(weights, samples, strict=True)) == pytest.approx(1.0)
+
+
+def test_a_constant_mean_needs_its_constant() -> None:
+    with pytest.raises(ValueError, match="loss_length"):
+        ActorConfig(loss_average="constant")
+
+
+def test_a_sequence_ratio_is_the_geometric_mean_of_its_tokens_ratios() -> None:
+    log_ratios_N = torch.tensor([0.3, 0.1, -1.0])
+    assert torch.allclose(sequence_log_ratios(log_ratios_N, lengths=[2, 1]), torch.tensor([0.2, 0.2, -1.0]))
+
+
+@pytest.mark.parametrize(("estimator", "expected"), [("k1", -0.5), ("k2", 0.125), ("k3", math.exp(0.5) - 1.5)])
+def test_the_three_estimators_of_kl(estimator: str, expected: float) -> None:
+    kl_N = kl_per_token(torch.tensor([-2.0]), reference_N=torch.tensor([-1.5]), estimator=KlEstimator(estimator))
+    assert kl_N.item() == pytest.approx(expected)
+
+
+def test_kl_in_the_reward_is_taken_off_the_advantage_of_the_tokens_before_it() -> None:
+    old_N, reference_N = torch.tensor([-1.0, -2.0, -1.0]), torch.tensor([-1.5, -2.0, -3.0])
+    new_N = old_N.clone().requires_grad_()
+    config = ActorConfig(kl_coef=0.1, kl="k1", kl_in="reward")
+    terms = actor_loss(
+        new_N,
+        old_N=old_N,
+        advantages_N=torch.ones(3),
+        weights_N=torch.ones(3),
+        reference_N=reference_N,
+        lengths=[2, 1],
+        config=config,
+    )
+    # k1 of the tokens: 0.5, 0, 2; to go within each reply: 0.5, 0, 2
+    assert terms.loss.item() == pytest.approx(-(0.95 + 1.0 + 0.8))
+    terms.loss.backward()  # type: ignore[no-untyped-call]
+    assert new_N.grad is not None and torch.allclose(new_N.grad, -torch.tensor([0.95, 1.0, 0.8]))
 
 
 def test_metrics_count_clipped_and_capped_tokens_by_sign() -> None:
@@ -85,6 +147,8 @@ def test_metrics_count_clipped_and_capped_tokens_by_sign() -> None:
         new_N,
         old_N=torch.zeros(5),
         advantages_N=torch.tensor([1.0, -1.0, 1.0, -1.0, 0.0]),
+        weights_N=torch.ones(5),
+        lengths=[5],
         reference_N=new_N - 1,
         config=ActorConfig(kl_coef=0.5),
     )

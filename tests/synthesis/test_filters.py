@@ -49,8 +49,8 @@ def test_actions_that_the_world_did_not_understand_are_limited_only_where_asked(
 
 
 def test_long_demonstrations_are_limited_in_turns_and_in_tokens(good: Episode) -> None:
-    assert drop_reason(good, rules=SynthConfig(max_turns=len(good.turns))) == ""
-    assert drop_reason(good, rules=SynthConfig(max_turns=len(good.turns) - 1)) == "long"
+    assert drop_reason(good, rules=SynthConfig(max_episode_turns=len(good.turns))) == ""
+    assert drop_reason(good, rules=SynthConfig(max_episode_turns=len(good.turns) - 1)) == "long"
     lengths = iter(range(10, 10 + len(good.turns)))
     assert drop_reason(good, rules=SynthConfig(max_length=10), count_tokens=lambda _: next(lengths)) == "long"
     assert drop_reason(good, rules=SynthConfig(max_length=10), count_tokens=lambda _: 10) == ""

@@ -24,10 +24,12 @@ from tests.support.toy_jobs import (
 
 from dpepo.config import Config
 from dpepo.envs import load_world
+from dpepo.envs.toy import ToyWorld
 from dpepo.errors import JobError
 from dpepo.runs.metrics import MetricsRow
 from dpepo.runs.rundir import RunFolder
-from dpepo.training.rl import PATIENCE, TrainResult, pick_tasks, run_train, step_seed
+from dpepo.training.collecting import pick_tasks, refill_tasks, step_seed
+from dpepo.training.rl import PATIENCE, TrainResult, run_train
 from dpepo.types import ScoredEpisode
 
 
@@ -271,3 +273,49 @@ def test_tasks_are_dealt_in_epochs_without_a_gap(count: int) -> None:
 def test_every_step_has_randomness_of_its_own() -> None:
     seeds = {step_seed(seed, step) for seed in range(20) for step in range(100)}
     assert len(seeds) == 2000 and all(0 <= seed < 2**63 for seed in seeds)
+
+
+@pytest.mark.parametrize("name", ["dr_grpo", "gigpo", "gspo", "ppo", "reinforce_pp", "rloo"])
+def test_every_algorithm_trains_and_goes_on_after_a_kill(cold_start: ColdStart, tmp_path: Path, name: str) -> None:
+    settings = (f"algorithm.name={name}", "train.steps=2", "train.save_every=1", "actor.kl_coef=0")
+    whole = run_it(rl_config(cold_start, tmp_path / "whole", *settings))
+    cut = rl_config(cold_start, tmp_path / "cut", *settings)
+    interrupted(cut, after=2)
+    assert same_weights(whole.checkpoint, run_it(resumed(cut)).checkpoint)
+    if name == "ppo":
+        assert all(number(row, "critic/loss") >= 0 for row in rows_of(cut))
+
+
+def test_with_both_diversity_rewards_off_dpepo_is_grpo_to_the_bit(cold_start: ColdStart, tmp_path: Path) -> None:
+    off = ("step_reward.action=false", "step_reward.transitions=false")
+    results = [
+        run_it(rl_config(cold_start, tmp_path / name, f"algorithm.name={name}", "train.steps=2", *extra))
+        for name, extra in (("dpepo", off), ("grpo", ()))
+    ]
+    assert same_weights(results[0].checkpoint, results[1].checkpoint)
+
+
+def test_groups_that_ended_alike_are_replaced_by_others_a_few_times(cold_start: ColdStart, tmp_path: Path) -> None:
+    plain = rl_config(cold_start, tmp_path / "plain", "train.steps=3", "train.group_size=2")
+    filled = rl_config(cold_start, tmp_path / "filled", "train.steps=3", "train.group_size=2", "train.refill=4")
+    run_it(plain)
+    run_it(filled)
+    flat = sum(number(row, "group/frac_zero_std") for row in rows_of(plain))
+    assert sum(number(row, "group/frac_zero_std") for row in rows_of(filled)) < flat
+    assert sum(number(row, "train/refilled_groups") for row in rows_of(filled)) > 0
+    assert all(number(row, "train/refill_rounds") <= 4 for row in rows_of(filled))
+    assert len(episodes_of(filled)) > len(episodes_of(plain))  # what was replaced is kept as well
+
+
+def test_the_tasks_of_a_refill_are_fixed_by_seed_step_and_round() -> None:
+    tasks = ToyWorld().tasks("train")
+    drawn = [refill_tasks(tasks, step=step, number=number, count=5, seed=1) for step in (1, 2) for number in (1, 2)]
+    assert drawn[0] == refill_tasks(tasks, step=1, number=1, count=5, seed=1)
+    assert len({tuple(task.id for task in some) for some in drawn}) == 4
+
+
+def test_failed_episodes_are_paid_for_the_experts_actions_they_met(cold_start: ColdStart, tmp_path: Path) -> None:
+    config = rl_config(cold_start, tmp_path / "run", "train.steps=2", "algorithm.process_reward=true")
+    run_it(config)
+    outcomes = {record.outcome for _, record in episodes_of(config) if not record.episode.success}
+    assert any(outcome is not None and 0 < outcome < 1 for outcome in outcomes)

@@ -1,12 +1,15 @@
 """What an algorithm is, and how one is found by name.
 
-To add one: a file here with a subclass of `Algorithm`, and a line in `_ALGORITHMS`.
+To add one: a file here with a subclass of `Algorithm`, and a line in `_ALGORITHMS` (docs/algorithms.md shows a whole one). A
+class of one's own is named ``module:Class``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from importlib import import_module
+from typing import ClassVar
 
 from dpepo.algorithms.groups import trajectory_advantages, turn_weighted_advantages
 from dpepo.config import AlgorithmConfig, GroupStats
@@ -15,12 +18,21 @@ from dpepo.types import EpisodeGroup, ScoredEpisode, TurnAdvantages
 
 _ALGORITHMS = {
     "dpepo": "dpepo.algorithms.dpepo:Dpepo",
+    "dr_grpo": "dpepo.algorithms.dr_grpo:DrGrpo",
+    "gigpo": "dpepo.algorithms.gigpo:Gigpo",
     "grpo": "dpepo.algorithms.grpo:Grpo",
+    "gspo": "dpepo.algorithms.gspo:Gspo",
+    "ppo": "dpepo.algorithms.ppo:Ppo",
+    "reinforce_pp": "dpepo.algorithms.reinforce_pp:ReinforcePlusPlus",
+    "rloo": "dpepo.algorithms.rloo:Rloo",
 }
 
 
 class Algorithm(ABC):
     """From a group of scored episodes to an advantage for every turn."""
+
+    sequence_ratio: ClassVar[bool] = False  # one importance ratio per reply, as in GSPO, instead of one per token
+    uses_values: ClassVar[bool] = False  # needs the value of every turn, as PPO does
 
     def __init__(self, config: AlgorithmConfig) -> None:
         self.config = config
@@ -31,7 +43,21 @@ class Algorithm(ABC):
         Args:
             group: N siblings of one task; those with outcome None are left out of the statistics and get no turns.
         """
-        trajectory = self.trajectory(group)
+        return self.spread(group, self.trajectory(group))
+
+    def advantages_many(
+        self, groups: Sequence[EpisodeGroup], *, values: Sequence[Sequence[Sequence[float]]] | None = None
+    ) -> list[TurnAdvantages]:
+        """Advantages of all groups of a step; most algorithms look at one at a time.
+
+        Args:
+            groups: Scored groups.
+            values: V per group, sibling and turn, for algorithms with `uses_values`.
+        """
+        return [self.advantages(group) for group in groups]
+
+    def spread(self, group: EpisodeGroup, trajectory: Sequence[float | None]) -> TurnAdvantages:
+        """Advantages of the turns, from those of the episodes."""
         turns = tuple(
             () if phi is None else self.turn_advantages(phi, sibling)
             for phi, sibling in zip(trajectory, group.siblings, strict=True)
@@ -63,8 +89,14 @@ def load_algorithm(config: AlgorithmConfig) -> Algorithm:
     Raises:
         ConfigError: The name is unknown; the nearest one is suggested.
     """
-    if config.name not in _ALGORITHMS:
+    path = _ALGORITHMS.get(config.name, config.name if ":" in config.name else "")
+    if not path:
         raise ConfigError(f"algorithm.name {config.name!r} does not exist. {did_you_mean(config.name, _ALGORITHMS)}")
-    module, _, name = _ALGORITHMS[config.name].partition(":")
-    algorithm: Algorithm = getattr(import_module(module), name)(config)
-    return algorithm
+    module, _, name = path.partition(":")
+    try:
+        kind = getattr(import_module(module), name)
+    except Exception as error:  # a foreign module may fail in any way
+        raise ConfigError(f"algorithm.name {config.name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not (isinstance(kind, type) and issubclass(kind, Algorithm)):
+        raise ConfigError(f"algorithm.name {config.name!r} is no subclass of dpepo.algorithms.Algorithm")
+    return kind(config)

@@ -29,6 +29,22 @@ def trajectory_advantages(outcomes: Sequence[float | None], *, ddof: int = 1, ep
     return _standardised(outcomes, weights=[1] * len(outcomes), ddof=ddof, eps=eps)
 
 
+def centred_advantages(outcomes: Sequence[float | None]) -> list[float | None]:
+    """R - mean over the episodes of one group, without a division by the deviation.
+
+    Returns:
+        One number per sibling, None where the outcome is None; exactly 0 for a group without differences.
+
+    >>> centred_advantages([1.0, None, 0.0, 0.0, 0.0])
+    [0.75, None, -0.25, -0.25, -0.25]
+    """
+    kept = _finite(outcomes)
+    if len(set(kept)) <= 1:
+        return [None if outcome is None else 0.0 for outcome in outcomes]
+    mean = math.fsum(kept) / len(kept)
+    return [None if outcome is None else outcome - mean for outcome in outcomes]
+
+
 def turn_weighted_advantages(
     outcomes: Sequence[float | None], *, num_turns: Sequence[int], ddof: int = 1, eps: float = 1e-6
 ) -> list[float | None]:
@@ -49,10 +65,8 @@ def turn_weighted_advantages(
 
 
 def _standardised(outcomes: Sequence[float | None], *, weights: Sequence[int], ddof: int, eps: float) -> list[float | None]:
+    _finite(outcomes)
     pairs = [(outcome, weight) for outcome, weight in zip(outcomes, weights, strict=True) if outcome is not None]
-    for outcome, _ in pairs:
-        if not math.isfinite(outcome):
-            raise ValueError(f"an outcome must be finite, got {outcome}")
     total = sum(weight for _, weight in pairs)
     # exact, where a mean that is off by one bit divided by eps would not be
     if len({outcome for outcome, weight in pairs if weight}) <= 1 or total <= ddof:
@@ -60,6 +74,19 @@ def _standardised(outcomes: Sequence[float | None], *, weights: Sequence[int], d
     mean = math.fsum(outcome * weight for outcome, weight in pairs) / total
     std = math.sqrt(math.fsum(weight * (outcome - mean) ** 2 for outcome, weight in pairs) / (total - ddof))
     return [None if outcome is None else (outcome - mean) / (std + eps) for outcome in outcomes]
+
+
+def _finite(outcomes: Sequence[float | None]) -> list[float]:
+    """The outcomes that there are.
+
+    Raises:
+        ValueError: One of them is NaN or infinite.
+    """
+    kept = [outcome for outcome in outcomes if outcome is not None]
+    for outcome in kept:
+        if not math.isfinite(outcome):
+            raise ValueError(f"an outcome must be finite, got {outcome}")
+    return kept
 
 
 def group_metrics(groups: Sequence[TurnAdvantages]) -> dict[str, float]:

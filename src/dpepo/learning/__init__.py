@@ -10,10 +10,13 @@ from dpepo.learning.schedule import learning_rate
 
 if TYPE_CHECKING:
     from dpepo.learning.reference import freeze, lent
-    from dpepo.learning.update import Learner, supervised_config
+    from dpepo.learning.update import Critic, Learner, supervised_config
+    from dpepo.learning.values import ValueHead
 
 __all__ = [
+    "Critic",
     "Learner",
+    "ValueHead",
     "build_samples",
     "freeze",
     "learning_rate",
@@ -21,7 +24,14 @@ __all__ = [
     "supervised_config",
 ]
 
-_LAZY = {"Learner": "update", "freeze": "reference", "lent": "reference", "supervised_config": "update"}
+_LAZY = {
+    "Critic": "update",
+    "Learner": "update",
+    "ValueHead": "values",
+    "freeze": "reference",
+    "lent": "reference",
+    "supervised_config": "update",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dpepo.types import TrainingSample, TurnAdvantages
 
 
-def build_samples(advantages: Sequence[TurnAdvantages], *, keep_zero: bool = True) -> list[TrainingSample]:
+def build_samples(
+    advantages: Sequence[TurnAdvantages],
+    *,
+    keep_zero: bool = True,
+    values: Sequence[Sequence[Sequence[float]]] | None = None,
+) -> list[TrainingSample]:
     """Samples of a step, in the order group, sibling, turn.
 
     Turns without reply ids (text-only policies, a full context) and lost episodes give none.
@@ -16,6 +21,7 @@ def build_samples(advantages: Sequence[TurnAdvantages], *, keep_zero: bool = Tru
         advantages: One entry per group of the step; its place is the group's number.
         keep_zero: Whether turns with advantage 0 are kept. They still count in the token mean and in the KL term, so that
             False changes the result: the mean is then over the turns that teach something.
+        values: V per group, sibling and turn at the time of the rollout, where a value head is trained.
 
     Raises:
         ValueError: A completion whose log-probabilities do not match its ids.
@@ -43,6 +49,8 @@ def build_samples(advantages: Sequence[TurnAdvantages], *, keep_zero: bool = Tru
                         group=number,
                         sibling=sibling,
                         turn=turn,
+                        value=values[number][sibling][turn] if values is not None else 0.0,
+                        value_target=group.returns[sibling][turn] if group.returns else None,
                     )
                 )
     return samples

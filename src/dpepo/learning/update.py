@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,9 +19,10 @@ from dpepo.config import ActorConfig, SftConfig
 from dpepo.errors import JobError
 from dpepo.learning.batching import TrainBatch, build_batches, split_minibatches
 from dpepo.learning.forward import can_share_prompts, score_tokens
-from dpepo.learning.losses import actor_loss
+from dpepo.learning.losses import actor_loss, sample_weights
 from dpepo.learning.optimizer import MasterAdamW
 from dpepo.learning.reference import Reference
+from dpepo.learning.values import ValueHead, prompt_values, value_loss
 from dpepo.types import TrainingSample
 
 
@@ -29,6 +31,37 @@ def supervised_config(sft: SftConfig, *, micro_tokens: int) -> ActorConfig:
     return ActorConfig(
         lr=sft.lr, weight_decay=sft.weight_decay, max_grad_norm=sft.max_grad_norm, kl_coef=0.0, micro_tokens=micro_tokens
     )
+
+
+@dataclass(frozen=True)
+class Critic:
+    """A value head and how it is trained."""
+
+    head: ValueHead
+    coef: float = 0.5  # weight of its loss beside the policy's
+    clip: float = 0.2  # how far a value may move within a step
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Log-probabilities of the policy that played, by sample, and weights that correct where the sampler's were others."""
+
+    logprobs: dict[int, tuple[float, ...]]
+    corrections: dict[int, tuple[float, ...]]
+    bound: float = math.inf
+
+    def of(self, sample: TrainingSample, weight: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Old log-probability and weight in the loss of each token of a sample."""
+        factors = self.corrections.get(id(sample), (1.0,) * len(sample.token_ids))
+        return self.logprobs[id(sample)], tuple(weight * factor for factor in factors)
+
+    def metrics(self) -> dict[str, float]:
+        """Mean of the corrections and share of those at their bound; nothing where there are none."""
+        every = [factor for factors in self.corrections.values() for factor in factors]
+        if not every:
+            return {}
+        at_bound = sum(factor >= self.bound for factor in every)
+        return {"actor/is_weight": sum(every) / len(every), "actor/is_truncated": at_bound / len(every)}
 
 
 class Learner:
@@ -42,6 +75,8 @@ class Learner:
         temperature: float = 1.0,
         reference: Reference | None = None,
         share_prompts: bool = True,
+        sequence_ratio: bool = False,
+        critic: Critic | None = None,
     ) -> None:
         """Prepare AdamW over the model's trainable parameters.
 
@@ -51,6 +86,8 @@ class Learner:
             temperature: Of sampling; log-probabilities are taken at it. 0 (greedy) counts as 1, as in `Completion.logprobs`.
             reference: Needed when `config.kl_coef` is above 0; see `dpepo.learning.freeze`.
             share_prompts: Compute equal prompts once per forward pass where the model allows it. Has no effect on the result.
+            sequence_ratio: One importance ratio per reply (GSPO) instead of one per token.
+            critic: The value head and its settings, for PPO.
 
         Raises:
             ValueError: A KL weight without a reference, or a model with nothing to train.
@@ -68,6 +105,10 @@ class Learner:
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if not self._parameters:
             raise ValueError("the model has no trainable parameter")
+        self._sequence_ratio = sequence_ratio
+        self.critic = critic
+        if critic is not None:
+            self._parameters += list(critic.head.parameters())
         self._optimizer = MasterAdamW(self._parameters, lr=config.lr, weight_decay=config.weight_decay)
 
     def set_lr(self, lr: float) -> None:
@@ -82,8 +123,8 @@ class Learner:
     def update(self, samples: Sequence[TrainingSample], *, lr: float | None = None) -> dict[str, float]:
         """One optimiser step per minibatch of the configured number, each over whole episodes.
 
-        The loss is the mean over all reply tokens of the minibatch. Without a KL term, samples with advantage 0 have no
-        gradient: they count in that mean but are not computed, and a minibatch of nothing else makes no step.
+        The loss is a mean over the minibatch, of what ``config.loss_average`` says. Without a KL term, samples with advantage
+        0 have no gradient: they count in that mean but are not computed, and a minibatch of nothing else makes no step.
 
         Args:
             samples: Of one RL step, sampled from the model as it is now or a little earlier.
@@ -104,12 +145,12 @@ class Learner:
         sums: Counter[str] = Counter()
         norms: list[float] = []
         num_tokens = 0
+        rollout = self._rollout(samples)
         for minibatch in split_minibatches(samples, num_minibatches=self.config.minibatches):
             num_tokens += sum(len(sample.token_ids) for sample in minibatch)
-            active = minibatch if self.config.kl_coef > 0 else [sample for sample in minibatch if sample.advantage != 0]
-            if not active:
+            if not any(self._has_gradient(sample) or self._is_taught(sample) for sample in minibatch):
                 continue
-            terms = self._actor_backward(active, num_tokens=sum(len(sample.token_ids) for sample in minibatch))
+            terms = self._actor_backward(minibatch, rollout)
             norms.append(self._step(finite=math.isfinite(terms["loss"])))
             if math.isfinite(norms[-1]):
                 sums.update(terms)
@@ -117,6 +158,9 @@ class Learner:
         names += ["actor/kl_loss"] if self._reference is not None and self.config.kl_coef > 0 else []
         # samples that are not computed add exactly 0 to the loss, and nothing is known of their other numbers
         metrics = {name: sums[name] / max(sums["tokens" if name == "actor/pg_loss" else "computed"], 1) for name in names}
+        if self.critic is not None:
+            metrics["critic/loss"] = sums["critic/loss"] / max(sums["critic/prompts"], 1)
+        metrics |= rollout.metrics()
         return metrics | self._step_metrics("actor", norms, num_tokens=num_tokens)
 
     def supervised_step(self, samples: Sequence[TrainingSample], *, lr: float | None = None) -> dict[str, float]:
@@ -156,6 +200,7 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Optimiser state and counters, without the model's weights; for `torch.save`."""
         return {
+            "critic": None if self.critic is None else self.critic.head.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "num_updates": self.num_updates,
             "num_skipped": self.num_skipped,
@@ -164,6 +209,8 @@ class Learner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was taken; the model's weights are loaded by whoever saved them."""
+        if self.critic is not None:
+            self.critic.head.load_state_dict(state["critic"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.num_updates = state["num_updates"]
         self.num_skipped = state["num_skipped"]
@@ -185,25 +232,94 @@ class Learner:
             if isinstance(module, GradientCheckpointingLayer) and module.gradient_checkpointing:
                 module.training = True  # of this module alone; dropout is a matter of those inside
 
-    def _actor_backward(self, samples: Sequence[TrainingSample], *, num_tokens: int) -> dict[str, float]:
+    @torch.no_grad()
+    def values(self, prompts: Sequence[tuple[int, ...]]) -> list[float]:
+        """V of every prompt, in order.
+
+        Raises:
+            ValueError: There is no critic.
+        """
+        if self.critic is None:
+            raise ValueError("this learner has no value head")
+        self._without_dropout()
+        found = [0.0] * len(prompts)
+        for places, values_B in prompt_values(self.model, self.critic.head, prompts, max_tokens=self.config.micro_tokens):
+            for place, value in zip(places, values_B.tolist(), strict=True):
+                found[place] = value
+        return found
+
+    def _has_gradient(self, sample: TrainingSample) -> bool:
+        return sample.advantage != 0 or self.config.kl_coef > 0
+
+    def _is_taught(self, sample: TrainingSample) -> bool:
+        """Whether the value head learns from it."""
+        return self.critic is not None and sample.value_target is not None
+
+    @torch.no_grad()
+    def _rollout(self, samples: Sequence[TrainingSample]) -> Rollout:
+        """The policy of the rollout as the ratios see it: as the sampler said, or as the trainer would have said."""
+        bound = self.config.truncated_is
+        if bound is None:
+            return Rollout({id(sample): sample.logprobs for sample in samples}, {})
+        mine: dict[int, tuple[float, ...]] = {}
+        for batch in self._batches(samples):
+            scores = score_tokens(self.model, batch, temperature=self.temperature)
+            lengths = [len(sample.token_ids) for sample in batch.samples]
+            for sample, part in zip(batch.samples, torch.split(scores.logprobs_N, lengths), strict=True):
+                mine[id(sample)] = tuple(part.tolist())
+        corrections = {
+            id(sample): tuple(
+                min(math.exp(min(now - then, 20.0)), bound) for now, then in zip(mine[id(sample)], sample.logprobs, strict=True)
+            )
+            for sample in samples
+        }
+        return Rollout(mine, corrections, bound=bound)
+
+    def _actor_backward(self, minibatch: Sequence[TrainingSample], rollout: Rollout) -> dict[str, float]:
         """Gradients of the minibatch's loss; returns sums over its tokens, "loss", "tokens" and "computed" among them."""
         self._optimizer.zero_grad()  # an interrupted update may have left gradients behind
-        sums = Counter({"tokens": float(num_tokens), "computed": float(sum(len(sample.token_ids) for sample in samples))})
-        for batch in self._batches(samples):
-            device = batch.target_N.device
-            old = [logprob for sample in batch.samples for logprob in sample.logprobs]
-            advantages = [sample.advantage for sample in batch.samples for _ in sample.token_ids]
+        weight = dict(zip(map(id, minibatch), sample_weights(minibatch, config=self.config), strict=True))
+        active = [sample for sample in minibatch if self._has_gradient(sample)]
+        num_tokens, num_computed = (sum(len(sample.token_ids) for sample in some) for some in (minibatch, active))
+        sums = Counter({"tokens": float(num_tokens), "computed": float(num_computed), "loss": 0.0})
+        for batch in self._batches(active):
             scores = score_tokens(self.model, batch, temperature=self.temperature)
+            device = batch.target_N.device
+            per_token = [rollout.of(sample, weight[id(sample)]) for sample in batch.samples]
+            old, weights = ([value for pair in per_token for value in pair[part]] for part in (0, 1))
+            advantages = [sample.advantage for sample in batch.samples for _ in sample.token_ids]
             terms = actor_loss(
                 scores.logprobs_N,
                 old_N=torch.tensor(old, device=device),
                 advantages_N=torch.tensor(advantages, device=device),
+                weights_N=torch.tensor(weights, device=device),
                 reference_N=self._reference_logprobs(batch),
+                lengths=[len(sample.token_ids) for sample in batch.samples],
                 config=self.config,
+                sequence_ratio=self._sequence_ratio,
             )
-            (terms.loss / num_tokens).backward()  # type: ignore[no-untyped-call]
+            terms.loss.backward()  # type: ignore[no-untyped-call]
             sums.update({**terms.sums, "loss": terms.loss.item(), "actor/entropy": scores.entropy_N.sum().item()})
+        sums.update(self._critic_backward(minibatch))
         return dict(sums)
+
+    def _critic_backward(self, minibatch: Sequence[TrainingSample]) -> dict[str, float]:
+        """Gradients of the value loss: a mean over the prompts of the minibatch."""
+        taught = [sample for sample in minibatch if self._is_taught(sample)]
+        if self.critic is None or not taught:
+            return {}
+        total = 0.0
+        prompts = [sample.prompt_token_ids for sample in taught]
+        for places, values_B in prompt_values(self.model, self.critic.head, prompts, max_tokens=self.config.micro_tokens):
+            losses_B = value_loss(
+                values_B,
+                old_B=torch.tensor([taught[place].value for place in places], device=values_B.device),
+                targets_B=torch.tensor([taught[place].value_target for place in places], device=values_B.device),
+                clip=self.critic.clip,
+            )
+            (self.critic.coef * losses_B.sum() / len(taught)).backward()  # type: ignore[no-untyped-call]
+            total += losses_B.sum().item()
+        return {"critic/loss": total, "critic/prompts": float(len(taught)), "loss": self.critic.coef * total / len(taught)}
 
     def _reference_logprobs(self, batch: TrainBatch) -> torch.Tensor | None:
         if self._reference is None or self.config.kl_coef == 0:

@@ -43,7 +43,7 @@ def drop_reason(episode: Episode, *, rules: SynthConfig, count_tokens: CountToke
 
     The first that holds: ``lost`` (environment or teacher broke), ``empty`` (no turn), ``malformed`` (a reply with a problem),
     ``failed`` (no success, unless ``synth.keep`` is all), ``invalid`` (more actions that the world did not understand than
-    ``synth.max_invalid``), ``long`` (more turns than ``synth.max_turns``, or a turn with more tokens than
+    ``synth.max_invalid``), ``long`` (more turns than ``synth.max_episode_turns``, or a turn with more tokens than
     ``synth.max_length``), ``sequential`` (with K above 1, too few turns that act in several environments).
     """
     if episode.outcome is None:
@@ -57,7 +57,7 @@ def drop_reason(episode: Episode, *, rules: SynthConfig, count_tokens: CountToke
     num_invalid = sum(not step.observation.valid for turn in episode.turns for step in turn.steps)
     if rules.max_invalid is not None and num_invalid > rules.max_invalid:
         return "invalid"
-    if 0 < rules.max_turns < len(episode.turns):
+    if 0 < rules.max_episode_turns < len(episode.turns):
         return "long"
     if rules.max_length and count_tokens and max(map(count_tokens, episode.turns)) > rules.max_length:
         return "long"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,30 +11,24 @@ from typing import TYPE_CHECKING
 from dpepo.algorithms import Algorithm, group_metrics, load_algorithm
 from dpepo.config import Config
 from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
-from dpepo.errors import JobError
-from dpepo.learning import Learner, build_samples, learning_rate
+from dpepo.learning import Critic, Learner, ValueHead, build_samples, learning_rate
 from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
-from dpepo.rewards import score_episode
-from dpepo.rollout import (
-    hf_policy,
-    lost_reason,
-    play_groups,
-    play_settings,
-    sampling_note,
-)
+from dpepo.rollout import hf_policy, play_settings, sampling_note
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
+from dpepo.training.collecting import STAGE, Collector
 from dpepo.training.metrics import episode_metrics
 from dpepo.training.validation import Validation, is_best
 from dpepo.types import Episode, EpisodeGroup, Record, Task
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-STAGE = "rl"
+    from dpepo.learning.reference import Reference
+
 PATIENCE = 5  # steps without anything to learn after which a person is told
 
 
@@ -59,9 +51,7 @@ class Session:
     """What a training step works with."""
 
     config: Config
-    tasks: Sequence[Task]
-    pool: EnvPool
-    prompts: PromptBuilder
+    collector: Collector
     policy: HfPolicy
     tokenizer: PreTrainedTokenizerBase
     learner: Learner
@@ -81,7 +71,8 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
     tasks, eval_tasks = _select(config, progress=progress)
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer, reference, identity = begin(config, checkpoint, with_reference=config.actor.kl_coef > 0)
-    learner = Learner(model, config=config.actor, temperature=config.sampling.temperature, reference=reference)
+    algorithm = load_algorithm(config.algorithm)
+    learner = make_learner(config, model, algorithm=algorithm, reference=reference)
     done, minutes = 0, 0.0
     if checkpoint is not None:
         read_learner_state(checkpoint, learner=learner)
@@ -93,13 +84,11 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
         policy = hf_policy(model, tokenizer, config=config.model, sampling=config.sampling, version=f"step-{done:04d}")
         session = Session(
             config=config,
-            tasks=tasks,
-            pool=pool,
-            prompts=prompts,
             policy=policy,
             tokenizer=tokenizer,
             learner=learner,
-            algorithm=load_algorithm(config.algorithm),
+            algorithm=algorithm,
+            collector=Collector(config=config, tasks=tasks, pool=pool, prompts=prompts, policy=policy, run=run),
             run=run,
             validation=Validation(config=config, tasks=eval_tasks, pool=pool, prompts=prompts, policy=policy, run=run),
             identity=identity,
@@ -129,60 +118,46 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     Raises:
         JobError: All episodes were lost to faults, so that there is nothing to learn from.
     """
-    config = session.config
+    config, learner = session.config, session.learner
     began = time.perf_counter()
-    tasks = pick_tasks(session.tasks, step=step, count=config.train.tasks_per_step, seed=config.seed)
-    played = play_groups(
-        tasks,
-        group_size=config.train.group_size,
-        seed=step_seed(config.seed, step),
-        settings=play_settings(config),
-        policy=session.policy,
-        pool=session.pool,
-        prompts=session.prompts,
-        max_active=config.sampling.batch_size,
-        on_episode=on_episode,
-    )
-    scored = [[score_episode(episode, config.step_reward) for episode in siblings] for siblings in played]
-    groups = [EpisodeGroup(task=task, siblings=tuple(siblings)) for task, siblings in zip(tasks, scored, strict=True)]
-    session.run.write_episodes(STAGE, step, [sibling for group in groups for sibling in group.siblings])
-    _check_any_left(played, step=step)
-    credited = [session.algorithm.advantages(group) for group in groups]
-    samples = build_samples(credited)
+    groups, counts = session.collector.collect(step, on_episode=on_episode)
+    values = turn_values(groups, learner=learner) if session.algorithm.uses_values else None
+    credited = session.algorithm.advantages_many(groups, values=values)
+    samples = build_samples(credited, values=values)
     played_at = time.perf_counter()
-    update = session.learner.update(samples, lr=learning_rate(step, num_steps=config.train.steps, config=config.actor))
+    update = learner.update(samples, lr=learning_rate(step, num_steps=config.train.steps, config=config.actor))
     session.policy.version = f"step-{step:04d}"
     timing = {"timing_s/rollout": played_at - began, "timing_s/update": time.perf_counter() - played_at}
-    return {**episode_metrics(groups), **group_metrics(credited), **update, **timing}
+    return {**episode_metrics(groups), **group_metrics(credited), **counts, **update, **timing}
 
 
-def _check_any_left(played: Sequence[Sequence[Episode]], *, step: int) -> None:
-    episodes = [episode for siblings in played for episode in siblings]
-    if all(episode.outcome is None for episode in episodes):
-        raise JobError(f"All {len(episodes)} episodes of step {step} were lost. {lost_reason(episodes)}")
+def turn_values(groups: Sequence[EpisodeGroup], *, learner: Learner) -> list[list[list[float]]]:
+    """The value of every turn, per group and sibling; 0 for turns without token ids."""
+    turns = [turn for group in groups for sibling in group.siblings for turn in sibling.episode.turns]
+    prompts = [turn.completion.prompt_token_ids for turn in turns if turn.completion.prompt_token_ids]
+    found = iter(learner.values(prompts))
+    return [
+        [
+            [next(found) if turn.completion.prompt_token_ids else 0.0 for turn in sibling.episode.turns]
+            for sibling in group.siblings
+        ]
+        for group in groups
+    ]
 
 
-def pick_tasks(tasks: Sequence[Task], *, step: int, count: int, seed: int) -> list[Task]:
-    """The tasks of a step: epochs of all tasks in an order drawn afresh for each, cut into steps without a gap.
-
-    Args:
-        tasks: All training tasks.
-        step: From 1.
-        count: Tasks per step; may exceed the number of tasks.
-        seed: Root of the orders.
-    """
-    chosen = []
-    for position in range((step - 1) * count, step * count):
-        epoch, place = divmod(position, len(tasks))
-        order = list(range(len(tasks)))
-        random.Random(f"{seed}/epoch/{epoch}").shuffle(order)
-        chosen.append(tasks[order[place]])
-    return chosen
-
-
-def step_seed(seed: int, step: int) -> int:
-    """The root of a step's randomness, in [0, 2**63)."""
-    return int.from_bytes(hashlib.sha256(f"{seed}/step/{step}".encode()).digest()[:8], "big") >> 1
+def make_learner(config: Config, model: PreTrainedModel, *, algorithm: Algorithm, reference: Reference | None) -> Learner:
+    """The learner that an algorithm needs."""
+    critic = None
+    if algorithm.uses_values:
+        critic = Critic(ValueHead(model), coef=config.algorithm.value_coef, clip=config.algorithm.value_clip)
+    return Learner(
+        model,
+        config=config.actor,
+        temperature=config.sampling.temperature,
+        reference=reference,
+        sequence_ratio=algorithm.sequence_ratio,
+        critic=critic,
+    )
 
 
 def _train(session: Session, *, done: int, minutes: float, progress: Progress) -> TrainResult:
