@@ -56,6 +56,7 @@ def run_job(job: str, items: Sequence[str], *, resume: bool) -> None:
     check_request(job, config)
     run = RunFolder.create(Path(config.run.dir), config=config, job=job)
     progress = make_progress()
+    run.notes_to(progress.note)
     try:
         with terminate_like_interrupt():
             result = load_job(JOBS[job])(config, run=run, progress=progress)

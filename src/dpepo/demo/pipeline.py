@@ -59,6 +59,7 @@ def run_demo(out: Path, *, seed: int, resume: bool, progress: Progress, recipe: 
     except RunFolderError as error:
         # the demo's folder is an option of its own, not a setting
         raise RunFolderError(str(error).replace("run.resume=true", "--resume").replace("run.dir", "--out")) from None
+    run.notes_to(progress.note)
     try:
         from dpepo.demo.stages import play_stages
 

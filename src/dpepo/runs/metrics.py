@@ -7,9 +7,12 @@ import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpepo.runs.files import append_lines, read_json_lines
+
+if TYPE_CHECKING:
+    from dpepo.runs.loggers import Loggers
 
 Value = float | int | str | bool | None
 RESERVED = frozenset({"stage", "step", "time"})
@@ -32,10 +35,11 @@ class MetricsFile(NamedTuple):
 
 
 class MetricsLog:
-    """Appends metrics to a file, a line per call; nothing is held back."""
+    """Appends metrics to a file, a line per call; nothing is held back. Then hands them to trackers, where there are any."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, loggers: Loggers | None = None) -> None:
         self.path = path
+        self.loggers = loggers
 
     def log(self, stage: str, step: int, values: Mapping[str, Value]) -> None:
         """Write one line. Numbers that are not finite are written as null, so that every reader of JSON can read the file.
@@ -49,8 +53,11 @@ class MetricsLog:
         finite = {
             name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in values.items()
         }
-        line = {"stage": stage, "step": step, "time": round(time.time(), 3), **finite}
+        line: dict[str, Any] = {"stage": stage, "step": step, "time": round(time.time(), 3), **finite}
         append_lines(self.path, [json.dumps(line, allow_nan=False)])
+        if self.loggers is not None and self.loggers.wanted:
+            row = MetricsRow(stage, step, line["time"], finite)
+            self.loggers.log(row, history=lambda: read_metrics(self.path).rows)
 
 
 def read_metrics(path: Path) -> MetricsFile:

@@ -28,6 +28,7 @@ from dpepo.recipes import config_yaml, load_config
 from dpepo.runs.checkpoints import Checkpoint, LatestCheckpoint, best_checkpoint, latest_checkpoint, save_checkpoint
 from dpepo.runs.episodes import EpisodeLine, parse_file_name, read_episodes, replace_episodes, write_episodes
 from dpepo.runs.files import write_atomic
+from dpepo.runs.loggers import Loggers, check_loggers
 from dpepo.runs.metrics import MetricsFile, MetricsLog, read_metrics
 from dpepo.types import Episode, ScoredEpisode
 
@@ -70,7 +71,11 @@ class RunFolder:
         self.path = path
         self.config = config
         self.job = job
-        self.metrics = MetricsLog(path / "metrics.jsonl")
+        # trackers belong to who writes; a run that is only read has none
+        self._loggers = (
+            None if lock is None else Loggers(config.run.loggers, folder=path, settings=_flat(config.model_dump(mode="json")))
+        )
+        self.metrics = MetricsLog(path / "metrics.jsonl", loggers=self._loggers)
         self._checkpoints = path / "checkpoints"
         # A finalizer, so that a run that is dropped without `close` gives its lock free as well.
         self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
@@ -87,7 +92,9 @@ class RunFolder:
 
         Raises:
             RunFolderError: The folder cannot be written, holds another run or foreign files, or is in use. Nothing is changed.
+            MissingPackage: A tracker of ``run.loggers`` is not installed.
         """
+        check_loggers(config.run.loggers)
         begun = _begun(path)
         lock = _locked(path)
         try:
@@ -139,8 +146,17 @@ class RunFolder:
         self.record(finished=_now(), result=dict(result or {}))
         self.close()
 
+    def notes_to(self, note: Callable[[str], None]) -> None:
+        """Where trackers say their lines, and what goes wrong with them; without it nobody is told."""
+        if self._loggers is not None:
+            self._loggers.note = note
+
     def close(self) -> None:
-        """Give the folder free for another process; harmless when repeated."""
+        """Close trackers and give the folder free for another process; harmless when repeated."""
+        if self._loggers is not None:
+            self._loggers.close()
+            if self._loggers.dropped:
+                self.record(dropped_loggers=self._loggers.dropped)
         if self._unlock is not None:
             self._unlock()
 
@@ -160,6 +176,7 @@ class RunFolder:
         """This run as one of its jobs sees it: everything in common, checkpoints of its own in ``checkpoints/<name>/``."""
         part = RunFolder(self.path, config=self.config, job=self.job)
         part._checkpoints = self._checkpoints / name
+        part.metrics = self.metrics
         return part
 
     def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:

@@ -94,6 +94,7 @@ def _run_unit(unit: Unit, *, pools: _Pools, progress: Progress) -> None:
 def _run_job(planned: PlannedRun, *, pools: _Pools, progress: Progress) -> None:
     """One job in its run folder, with the notes that a command would leave there."""
     run = RunFolder.create(planned.folder, config=planned.config, job=planned.job)
+    run.notes_to(progress.note)
     try:
         result = _load(planned.job)(planned.config, run=run, progress=progress, **_pool(planned, pools))
         run.finish({} if result is None else result.model_dump(mode="json"))
