@@ -12,24 +12,24 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dpepo.errors import MissingPackage, TaskError, did_you_mean
+from dpepo.errors import TaskError, did_you_mean
 from dpepo.types import Task
 
 WORLD = "textworld"
-PER_TYPE = {"train": 500, "dev": 50, "test": 50}
-"""Games of each task type in a split."""
+NUMBERS = {"train": range(500), "dev": range(500, 550), "test": range(550, 600)}
+"""Games of each task type in a split. A game's number is its seed."""
 
-SPLITS = tuple(PER_TYPE)
+SPLITS = tuple(NUMBERS)
 TASK_TYPES = ("coin_collector", "treasure_hunter", "cooking")
 DIFFICULTIES: dict[str, dict[str, dict[str, Any]]] = {
     "easy": {
-        "coin_collector": {"level": 3},
-        "treasure_hunter": {"level": 2},
+        "coin_collector": {"level": 5},
+        "treasure_hunter": {"level": 5},
         "cooking": {"recipe": 1, "take": 1, "go": 1, "open": False, "cook": False, "cut": False, "drop": False},
     },
     "medium": {
         "coin_collector": {"level": 110},
-        "treasure_hunter": {"level": 12},
+        "treasure_hunter": {"level": 15},
         "cooking": {"recipe": 1, "take": 1, "go": 6, "open": True, "cook": True, "cut": False, "drop": False},
     },
     "hard": {
@@ -38,35 +38,32 @@ DIFFICULTIES: dict[str, dict[str, dict[str, Any]]] = {
         "cooking": {"recipe": 2, "take": 2, "go": 9, "open": True, "cook": True, "cut": True, "drop": True},
     },
 }
-"""Settings of the package's challenges. Coin collector: 3 rooms in a row, then 10 with one or two dead ends each beside them.
-Treasure hunter: 5 rooms without doors, 12 with closed doors and boxes, 20 with locked ones."""
+"""Settings of the package's challenges (`textworld.challenges`). docs/environments.md says what they mean."""
 
-_FIRST_SEED = {"train": 0, "dev": 1_000_000, "test": 2_000_000}
-_ID = re.compile(r"textworld/(?P<type>[^/]+)/(?P<split>[a-z]+)-(?P<number>0|[1-9][0-9]{0,5})", re.ASCII)
+_ID = re.compile(r"textworld/(?P<type>[^/]+)/(?P<number>0|[1-9][0-9]{0,5})", re.ASCII)
 
 
 def split_tasks(split: str) -> list[Task]:
     """All games of a split, by type, then by number."""
-    return [_task(kind, split, number) for kind in TASK_TYPES for number in range(PER_TYPE[split])]
+    return [_task(kind, number) for kind in TASK_TYPES for number in NUMBERS[split]]
 
 
 def find_task(task_id: str) -> Task:
-    """The task with an id such as "textworld/cooking/train-7".
+    """The task with an id such as "textworld/cooking/17".
 
     Raises:
         TaskError: There is no such task; the nearest name or the range of numbers is named.
     """
     match = _ID.fullmatch(task_id)
     if match is None:
-        raise TaskError(f"{task_id!r} is no task of TextWorld: ids look like 'textworld/cooking/train-7'")
-    kind, split, number = match["type"], match["split"], int(match["number"])
+        raise TaskError(f"{task_id!r} is no task of TextWorld: ids look like 'textworld/cooking/17'")
+    kind, number = match["type"], int(match["number"])
     if kind not in TASK_TYPES:
         raise TaskError(f"TextWorld has no task type {kind!r} (asked for {task_id!r}). {did_you_mean(kind, TASK_TYPES)}")
-    if split not in PER_TYPE:
-        raise TaskError(f"TextWorld has no split {split!r} (asked for {task_id!r}). {did_you_mean(split, SPLITS)}")
-    if number >= PER_TYPE[split]:
-        raise TaskError(f"{task_id!r}: the games of {split} are 0 to {PER_TYPE[split] - 1} for each type")
-    return _task(kind, split, number)
+    if not any(number in numbers for numbers in NUMBERS.values()):
+        ranges = ", ".join(f"{numbers[0]} to {numbers[-1]} ({split})" for split, numbers in NUMBERS.items())
+        raise TaskError(f"{task_id!r}: the games of each type are {ranges}")
+    return _task(kind, number)
 
 
 def game_file(task_id: str, difficulty: str, *, folder: Path) -> Path:
@@ -78,20 +75,19 @@ def game_file(task_id: str, difficulty: str, *, folder: Path) -> Path:
         folder: Where games are kept; several processes may share it.
 
     Raises:
-        MissingPackage: textworld is not installed.
         OSError: The folder cannot be written.
     """
     task = find_task(task_id)
-    number = int(task_id.rpartition("-")[2])
-    path = folder / f"{task.name}-{difficulty}-{_FIRST_SEED[task.split] + number}.z8"
+    seed = int(task_id.rpartition("/")[2])
+    path = folder / f"{_recipe(task, difficulty)}-{seed}.z8"
     if not (path.is_file() and path.with_suffix(".json").is_file()):
         folder.mkdir(parents=True, exist_ok=True)
-        _make(task, DIFFICULTIES[difficulty][task.name], seed=_FIRST_SEED[task.split] + number, path=path)
+        _make(task, DIFFICULTIES[difficulty][task.name], seed=seed, path=path)
     return path
 
 
-def cache_folder() -> Path:
-    """Where games are kept: the user's cache, by version of the package; a temporary folder where that cannot be written."""
+def cache_folder() -> Path | None:
+    """The user's cache, in a folder of its own for this version of the package; None where it cannot be written."""
     base = Path(os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache")
     folder = base / "dpepo" / f"textworld-{metadata.version('textworld')}"
     try:
@@ -99,7 +95,7 @@ def cache_folder() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:
-        return Path(tempfile.mkdtemp(prefix="dpepo-textworld-"))
+        return None
 
 
 @contextmanager
@@ -111,15 +107,12 @@ def quiet() -> Iterator[None]:
 
 
 def _make(task: Task, settings: dict[str, Any], *, seed: int, path: Path) -> None:
-    try:
-        with quiet():
-            from textworld import challenges
-            from textworld.generator import compile_game
-            from textworld.generator.game import GameOptions
-    except ModuleNotFoundError:
-        raise MissingPackage("textworld", extra="textworld", needed_for="The world 'textworld'") from None
+    with quiet():
+        from textworld import challenges
+        from textworld.generator import compile_game
+        from textworld.generator.game import GameOptions
     if task.name == "cooking":
-        settings = {**settings, "recipe_seed": seed, "split": "test" if task.split == "test" else "train"}
+        settings = {**settings, "recipe_seed": seed, "split": {"dev": "valid"}.get(task.split, task.split)}
     with tempfile.TemporaryDirectory(dir=path.parent) as workshop, quiet():
         options = GameOptions()
         options.seeds = seed
@@ -132,5 +125,12 @@ def _make(task: Task, settings: dict[str, Any], *, seed: int, path: Path) -> Non
         Path(made).replace(path)
 
 
-def _task(kind: str, split: str, number: int) -> Task:
-    return Task(id=f"{WORLD}/{kind}/{split}-{number}", world=WORLD, name=kind, split=split)
+def _recipe(task: Task, difficulty: str) -> str:
+    """What a game file is named after: the settings themselves, so that a file of other settings is never taken for it."""
+    settings = DIFFICULTIES[difficulty][task.name]
+    return "-".join([task.name, *(f"{name}{int(value)}" for name, value in settings.items())])
+
+
+def _task(kind: str, number: int) -> Task:
+    split = next(split for split, numbers in NUMBERS.items() if number in numbers)
+    return Task(id=f"{WORLD}/{kind}/{number}", world=WORLD, name=kind, split=split)
