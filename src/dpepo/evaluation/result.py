@@ -31,7 +31,7 @@ class EvalResult(Record):
     pass_at: dict[int, float]  # k to chance that one of k episodes of a task succeeds, mean over tasks with k finished episodes
     turns: float  # mean per episode
     actions_per_turn: float  # over all turns
-    reply_tokens: float  # mean per turn; 0 for policies without tokens
+    reply_tokens: float  # mean per turn, by the server's count where there is one; 0 for agents without tokens
     problems: dict[str, int]  # kind of reply problem to number of turns that had it
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def summarise(episodes: Sequence[Episode]) -> EvalResult:
         pass_at=_pass_at(finished),
         turns=_mean([len(episode.turns) for episode in finished]),
         actions_per_turn=_mean([len(turn.steps) for turn in turns]),
-        reply_tokens=_mean([len(turn.completion.token_ids) for turn in turns]),
+        reply_tokens=_mean([turn.completion.reply_length for turn in turns]),
         problems=dict(sorted(Counter(problem.value for turn in turns for problem in turn.reply.problems).items())),
     )
 
