@@ -32,6 +32,7 @@ class CoinWorld(World):
     guide = WorldGuide(role="You guess.")
 
     def make(self, task_id):
+        self.task(task_id)
         return Coin()
 
     def tasks(self, split):
@@ -49,7 +50,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_world_of_ones_own_that_keeps_its_promises_is_told_so(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (module / "good_coin.py").write_text(TINY)
     assert main(["envs", "check", "good_coin:CoinWorld"]) == 0
-    assert "good_coin:CoinWorld keeps its promises (1 tasks" in capsys.readouterr().out
+    assert "good_coin:CoinWorld keeps its promises (1 task," in capsys.readouterr().out
 
 
 def test_what_a_world_breaks_is_named_and_the_exit_code_says_so(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +59,22 @@ def test_what_a_world_breaks_is_named_and_the_exit_code_says_so(module: Path, ca
     assert main(["envs", "check", "bad_coin:CoinWorld", "--task", "coin/only"]) == 1
     shown = capsys.readouterr().err
     assert "breaks" in shown and "calls the nonsense" in shown and "copies answer" in shown
+
+
+def test_what_hangs_on_hashing_is_found_by_another_process(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Case E08."""
+    words = '"a", "b", "c", "d", "e", "f", "g", "h"'
+    shuffled = TINY.replace('"A coin lies before you."', f'"Before you: " + " ".join({{{words}}})')
+    (module / "shuffled_coin.py").write_text(shuffled)
+    assert main(["envs", "check", "shuffled_coin:CoinWorld"]) == 1
+    assert "coin/only differs in another process" in capsys.readouterr().err
+
+
+def test_a_world_that_takes_any_option_is_told_so(module: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    careless = TINY + "\n    def __init__(self, **options):\n        pass\n"
+    (module / "careless_coin.py").write_text(careless)
+    assert main(["envs", "check", "careless_coin:CoinWorld"]) == 1
+    assert "options: an unknown one is not refused" in capsys.readouterr().err
 
 
 def test_worlds_and_tasks_are_listed_with_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpepo.envs import TextEnv, World, check_world, load_world
+from dpepo.envs import TextEnv, World, check_loading, check_world, load_world
 from dpepo.types import Observation, Task, WorldGuide
 
 COUNT = [0]  # state that leaks between copies
@@ -12,6 +12,8 @@ COUNT = [0]  # state that leaks between copies
 
 class Lamp(TextEnv):
     """A switch; `defect` says what is wrong with it."""
+
+    light = "On"
 
     def __init__(self, defect: str) -> None:
         self.defect, self.on, self.goal = defect, False, "" if defect == "no goal" else "Light the lamp."
@@ -33,8 +35,19 @@ class Lamp(TextEnv):
         if action == "press":
             self.on = not self.on
         valid = {"all valid": True, "offers what it refuses": action == "wait"}.get(self.defect, known)
-        text = "" if self.defect == "no text" else f"Counter {COUNT[0]}" if self.defect == "shared state" else f"On: {self.on}."
-        return Observation(text=text, admissible_actions=("press", "wait"), success=self.on, valid=valid)
+        text = (
+            ""
+            if self.defect == "no text"
+            else f"Counter {COUNT[0]}"
+            if self.defect == "shared state"
+            else f"{self.light}: {self.on}."
+        )
+        score = float("nan") if self.defect == "no number" else 0.0
+        return Observation(text=text, admissible_actions=("press", "wait"), score=score, success=self.on, valid=valid)
+
+    def close(self) -> None:
+        if self.defect == "broken on closing":
+            Lamp.light = "dark"
 
 
 class LampWorld(World):
@@ -47,7 +60,9 @@ class LampWorld(World):
         self.defect = defect
 
     def make(self, task_id: str) -> Lamp:
-        self.task(task_id)
+        Lamp.light = "On"
+        if self.defect != "any task":
+            self.task(task_id)
         return Lamp(self.defect)
 
     def tasks(self, split: str) -> list[Task]:
@@ -81,7 +96,10 @@ def test_a_good_world_has_no_problems() -> None:
         ("offers what it refuses", "offers 'press' but does not understand it"),
         ("no text", "shows no text"),
         ("shared state", "or share state"),
-        ("any split", "unknown split is not refused"),
+        ("any split", "tasks('no such split') is not refused"),
+        ("any task", "make('lamp/no such task') is not refused"),
+        ("broken on closing", "differently after the same actions"),
+        ("no number", "has the score nan"),
         ("wrong split", "says split 'train' but is listed in 'dev'"),
         ("listed twice", "a task is listed twice"),
         ("bad expert", "the expert's actions do not succeed"),
@@ -91,6 +109,16 @@ def test_a_broken_promise_is_named(defect: str, problem: str) -> None:
     """E08."""
     problems = check(defect)
     assert any(problem in found for found in problems), problems
+
+
+def test_worlds_are_the_same_in_another_process(guess_world: str) -> None:
+    assert check_loading(guess_world, {}, ["guess/number/3"]) == []
+    assert check_loading("toy", {"observation": "compact"}, ["toy/castle/3"], steps=40) == []
+
+
+def test_a_world_that_cannot_be_loaded_elsewhere_is_told_so(guess_world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpepo.envs.check_process._BOOT", "raise SystemExit('no such thing here')")
+    assert check_loading(guess_world, {}, []) == ["in another process the world fails: no such thing here"]
 
 
 def test_an_unknown_task_is_a_problem_and_not_a_crash() -> None:

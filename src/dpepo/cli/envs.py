@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from dpepo.cli.jobs import load_job
 from dpepo.config import TaskSelection
 from dpepo.envs import World, load_world, select_tasks, world_names, world_status
 from dpepo.envs.check import check_world
+from dpepo.envs.check_process import check_loading
 from dpepo.errors import ConfigError, JobError, TaskError
 from dpepo.recipes import load_config
 
@@ -78,9 +80,15 @@ def _check(name: str, options: dict[str, object], *, tasks: list[str], steps: in
     with load_world(name, options) as world:
         chosen = tasks or _one_of_each_type(world)
         problems = check_world(world, chosen, steps=steps)
+    if not problems:  # a world that breaks here says nothing new elsewhere
+        problems = check_loading(name, options, chosen, steps=steps)
     if problems:
-        raise JobError("\n".join([f"{name} breaks {len(problems)} promises:", *(f"  {problem}" for problem in problems)]))
-    typer.echo(f"{name} keeps its promises ({len(chosen)} tasks, at most {steps} actions in each): {', '.join(chosen)}")
+        raise JobError("\n".join([f"{name} breaks {_counted(problems, 'promise')}:", *(f"  {one}" for one in problems)]))
+    typer.echo(f"{name} keeps its promises ({_counted(chosen, 'task')}, at most {steps} actions in each): {', '.join(chosen)}")
+
+
+def _counted(things: Sequence[str], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
 
 
 def _one_of_each_type(world: World) -> list[str]:

@@ -3,6 +3,7 @@
 from dpepo.envs.base import TextEnv, World, WorldStatus
 from dpepo.envs.bundle import Bundle, BundleStart
 from dpepo.envs.check import check_world
+from dpepo.envs.check_process import check_loading
 from dpepo.envs.pool import EnvPool, LocalPool, lent_pool, make_pool
 from dpepo.envs.registry import load_world, make, select_tasks, world_names, world_status
 from dpepo.envs.worker_pool import WorkerPool
@@ -16,6 +17,7 @@ __all__ = [
     "WorkerPool",
     "World",
     "WorldStatus",
+    "check_loading",
     "check_world",
     "lent_pool",
     "load_world",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dpepo.envs.base import TextEnv, World
 from dpepo.envs.bundle import describe
+from dpepo.envs.check_process import fill_template
 from dpepo.errors import TaskError
 from dpepo.types import Observation, Task, WorldGuide
 
@@ -16,9 +18,10 @@ NONSENSE = "xyzzy the frobnicator"  # no world understands it
 def check_world(world: World, task_ids: Sequence[str], *, steps: int = 20, seed: int = 0) -> list[str]:
     """Play tasks of a world at random and compare what copies of it answer.
 
-    Checked are: the guide; task ids and splits; types of answers; that `reset` leads back to the start; that copies fed the
-    same actions answer the same, also while another copy does something else; that nonsense is answered and not raised; that
-    offered actions are understood; that expert actions succeed.
+    Checked are: the guide; task ids and splits, and that unknown ones are refused; types of answers; that `reset` leads back
+    to the start, after an end as well; that copies fed the same actions answer the same, also while another copy does
+    something else and after it is closed; that nonsense is answered and not raised; that offered actions are understood; that
+    expert actions succeed. What needs a world's name is in `dpepo.envs.check_process`.
 
     Args:
         world: The world; stays open.
@@ -53,12 +56,26 @@ def _check_names(world: World) -> list[str]:
         if len(set(ids)) != len(ids):
             problems.append(f"tasks({split!r}): a task is listed twice")
         problems += [p for task in tasks[:1] + tasks[-1:] for p in _check_task(world, task, split)]
-    try:
-        world.tasks("no such split")
-        problems.append("tasks: an unknown split is not refused with a TaskError")
-    except TaskError:
-        pass
+    unknown = f"{world.name}/no such task"
+    for what, ask, name in (
+        ("tasks", world.tasks, "no such split"),
+        ("task", world.task, unknown),
+        ("make", world.make, unknown),
+    ):
+        if not _refused(ask, name):
+            problems.append(f"{what}({name!r}) is not refused with a TaskError")
     return problems
+
+
+def _refused(ask: Callable[[str], object], name: str) -> bool:
+    """Whether an unknown name is refused in the way that a job can tell to a person."""
+    try:
+        ask(name)
+    except TaskError:
+        return True
+    except Exception:
+        return False
+    return False
 
 
 def _check_task(world: World, task: Task, split: str) -> list[str]:
@@ -106,6 +123,10 @@ class _TaskCheck:
             raise TypeError(f"{where} returned {type(answer).__name__}, not an Observation")
         if not answer.text.strip():
             self._say(f"{where} shows no text")
+        if answer.failure:
+            self._say(f"{where} calls itself broken: {answer.failure}")
+        if not math.isfinite(answer.score):
+            self._say(f"{where} has the score {answer.score}")
         return answer
 
     def _walk(self, env: TextEnv, seen: Observation, steps: int) -> list[tuple[str, Observation]]:
@@ -122,31 +143,29 @@ class _TaskCheck:
             if seen.ended:
                 break
             choices = seen.admissible_actions
-            action = self._fill(self._rng.choice(choices), seen.objects) if choices else NONSENSE
+            action = fill_template(self._rng.choice(choices), seen, self._rng) if choices else NONSENSE
             offered = bool(choices) and not seen.objects  # a template filled at random need not make sense
         return log
 
-    def _fill(self, template: str, objects: Sequence[str]) -> str:
-        words = template.split()
-        return " ".join(self._rng.choice(objects) if word == "OBJ" and objects else word for word in words)
-
     def _follow(self, env: TextEnv, log: Sequence[tuple[str, Observation]]) -> None:
-        """Repeat the walk while a third copy does something else between the actions."""
+        """Repeat the walk; in its first half a third copy does something else between the actions, then it is closed."""
         with self._world.make(self._task_id) as other:
             last = self._reset(other)
-            for action, recorded in log:
+            for number, (action, recorded) in enumerate(log):
                 if env.step(action) != recorded:
                     self._say(f"copies answer {action!r} differently after the same actions, or share state")
                     return
-                if not last.ended and last.admissible_actions:
-                    last = other.step(self._fill(self._rng.choice(last.admissible_actions), last.objects))
+                if number == len(log) // 2:
+                    other.close()
+                elif number < len(log) // 2 and not last.ended and last.admissible_actions:
+                    last = other.step(fill_template(self._rng.choice(last.admissible_actions), last, self._rng))
 
     def _check_resets(self, env: TextEnv, start: Observation) -> None:
         """Reset after the long walk, and after single actions (a long walk may end where it began)."""
         actions = start.admissible_actions
         for action in ["", *self._rng.sample(actions, min(5, len(actions)))]:
             if action:
-                env.step(self._fill(action, start.objects))
+                env.step(fill_template(action, start, self._rng))
             if self._reset(env) != start:
                 self._say("reset does not lead back to the initial state")
                 return
@@ -156,10 +175,12 @@ class _TaskCheck:
         if actions is None:
             return
         with self._world.make(self._task_id) as env:
-            last = env.reset()
+            start = last = env.reset()
             for action in actions:
                 if last.ended:
                     break
                 last = env.step(action)
             if not last.success:
                 self._say("the expert's actions do not succeed")
+            if env.reset() != start:
+                self._say("reset after the expert's actions does not lead back to the initial state")
