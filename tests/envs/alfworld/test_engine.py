@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tests.support.alfworld_games import differences, real_games, write_game
+from tests.support.alfworld_games import StockPlayer, differences, patched, real_games, write_game
 
 from dpepo.envs.alfworld.engine import NOTHING_HAPPENS, LoadedGame
 from dpepo.envs.alfworld.expert import expert_actions
@@ -68,6 +68,26 @@ def test_real_games_play_as_in_the_package_in_the_later_wording_too(root: Path, 
 def test_a_generated_game_plays_in_the_package_as_it_does_here(tmp_path: Path, task_type: str) -> None:
     path = write_game(generate_game(task_type, seed=5), tmp_path / task_type / "trial" / "game.tw-pddl")
     assert differences(path, seed=0, steps=12) == []
+
+
+def test_a_file_of_release_2_1_2_plays_as_in_the_package(root: Path, tmp_path: Path) -> None:
+    first = min(by_type(root)["look_at_obj_in_light"], key=lambda path: path.stat().st_size)
+    path = patched(first, tmp_path / "trial" / "game.tw-pddl")
+    stock, game = StockPlayer(path, alone=True), LoadedGame(read_game(path))
+    assert game.wording is Wording.V2_1_2
+    node = game.start
+    for command in ("help", game.admissible(node)[1], "help", "look"):
+        shown = stock.step(command)
+        node, text, _ = game.step(node, command)
+        assert (text, list(game.admissible(node))) == (shown.text, shown.commands)
+
+
+def test_rules_that_differ_in_nothing_that_is_played_are_known(tmp_path: Path) -> None:
+    path = write_game(generate_game("pick_and_place_simple", seed=0), tmp_path / "game.tw-pddl")
+    parts = json.loads(path.read_text())
+    domain = parts["pddl_domain"].replace(";(receptacleType ?r SinkType)", "(receptacleType ?r SinkType)")
+    path.write_text(json.dumps({**parts, "pddl_domain": f"; of another release\n{domain}"}))
+    assert domain != parts["pddl_domain"] and read_game(path).wording is Wording.V2_1_2
 
 
 def test_an_action_in_the_other_wording_does_nothing_and_counts_as_invalid(root: Path) -> None:
@@ -147,6 +167,7 @@ def test_a_fingerprint_is_the_same_in_another_process_and_differs_between_states
     ("change", "says"),
     [
         ({"pddl_domain": "(define (domain other))"}, "neither those of ALFWorld"),
+        ({"pddl_domain": "(define"}, "neither those of ALFWorld"),
         ({"grammar": "no task"}, "states no task"),
         ({"solvable": False}, "cannot be solved"),
         ({"pddl_problem": 7}, "are no texts"),
@@ -156,6 +177,25 @@ def test_a_game_that_would_be_played_wrongly_is_refused(tmp_path: Path, change: 
     path = write_game(generate_game("pick_and_place_simple", seed=0), tmp_path / "game.tw-pddl")
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(TaskError, match=says):
+        read_game(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("pddl_domain", "(not (holdsAny ?a))  ; agent's hands are empty.\n            ;", ";"),
+        ("pddl_domain", "(:action help", "(:action assist"),
+        ("grammar", "You open the {r.name}.", "You pull the {r.name} open."),
+        ("grammar", "clean {o} with {r}", "wash {o} in {r}"),
+        ("grammar", "holdsany(a:agent)", "checked(a:agent)"),
+    ],
+)
+def test_a_game_with_one_rule_or_sentence_of_its_own_is_refused(tmp_path: Path, part: str, old: str, new: str) -> None:
+    path = write_game(generate_game("pick_and_place_simple", seed=0), tmp_path / "game.tw-pddl")
+    parts = json.loads(path.read_text())
+    assert old in parts[part]
+    path.write_text(json.dumps({**parts, part: parts[part].replace(old, new, 1)}))
+    with pytest.raises(TaskError, match="would be played wrongly"):
         read_game(path)
 
 

@@ -237,8 +237,12 @@ def test_a_folder_with_two_releases_or_a_broken_game_is_recorded_as_that(tmp_pat
     root = made_up_root(tmp_path, split="train", count=3)
     first, *_ = sorted(root.rglob("game.tw-pddl"))
     parts = json.loads(first.read_text())
-    grammar = parts["grammar"].replace('"move {o} to {r}"', '"put {o} in/on {r}"')
-    first.write_text(json.dumps({**parts, "grammar": grammar}))
+    grammar = (
+        parts["grammar"].replace("move {o} to {r}", "put {o} in/on {r}").replace("arrive at {r.name}", "arrive at {lend.name}")
+    )
+    grammar = grammar.replace("You move the {o.name} to the {r.name}", "You put the {o.name} in/on the {r.name}")
+    domain = parts["pddl_domain"].partition("(:action help")[0] + ")"
+    first.write_text(json.dumps({**parts, "grammar": grammar, "pddl_domain": domain}))
     assert AlfWorld(data_root=str(root)).metadata()["wording_train"] == "2.1.1 and 2.1.2"
     first.write_text("{")
     assert AlfWorld(data_root=str(root)).metadata()["wording_train"] == "2.1.2"

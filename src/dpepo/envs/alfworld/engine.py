@@ -2,7 +2,7 @@
 
 The rules are those of ``alfred.pddl`` and the sentences those of ``alfred.twl2`` (releases 2.1.1 and 2.1.2; the two differ in
 wording only). Tests and ``benchmarks/environments.py`` compare every observation with the package's own player, byte by byte;
-docs/decisions/0006 says why there is an engine of our own.
+docs/decisions/0007 says why there is an engine of our own.
 
 A state is immutable and knows the states its commands lead to, so that copies and siblings share all work. Facts that no rule
 or sentence looks at (``checked``, ``isOn``) are left out of it.
@@ -21,7 +21,6 @@ from dpepo.envs.alfworld.states import Action, State, changed, check_playable, c
 
 NOTHING_HAPPENS = "Nothing happens."
 INTRO = "-= Welcome to TextWorld, ALFRED! =-"
-_BASINS = ("sinkbasintype", "sinktype")
 _BLADES = ("knifetype", "butterknifetype")
 _QUALITIES = (
     "openable",
@@ -50,7 +49,7 @@ _FORMS = {
     "examine": "examine {}",
     "examine receptacle": "examine {}",
 }
-_HELP = """Available commands:
+HELP = """Available commands:
   look:                             look around your current location
   inventory:                        check your current inventory
   go to (receptacle):               move to a receptacle
@@ -221,7 +220,7 @@ class LoadedGame:
         kind = self.receptacle_types.get(receptacle, "")
         if reachable and (kind, self.types.get(thing, "")) in self._fits:
             yield "put", thing, receptacle
-        if kind in _BASINS and thing in self._has["cleanable"]:
+        if kind == "sinkbasintype" and thing in self._has["cleanable"]:
             yield "clean", thing, receptacle
         if kind == "microwavetype" and thing in self._has["heatable"]:
             yield "heat", thing, receptacle
@@ -237,7 +236,7 @@ class LoadedGame:
         return state, self._facing(state) or "You are in the middle of a room. Looking quickly around you, you see nothing."
 
     def _do_help(self, state: State) -> tuple[State, str]:
-        return state, _HELP
+        return state, HELP
 
     def _do_inventory(self, state: State) -> tuple[State, str]:
         carrying = f"You are carrying: a {self.names[state.held]}." if state.held else "You are not carrying anything."

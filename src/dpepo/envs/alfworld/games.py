@@ -6,8 +6,10 @@ import hashlib
 import json
 import re
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
+from dpepo.envs.alfworld.pddl import PddlError, rules_key
 from dpepo.errors import TaskError
 from dpepo.types import Record
 
@@ -39,8 +41,10 @@ class Wording(StrEnum):
     V2_1_2 = "2.1.2"  # "move X to Y", "You arrive at shelf 2", and the command "help"
 
 
-# Rules by the domains of the two releases, without comments and spacing: any other domain would be played wrongly.
-_DOMAINS = ("2bb2c5c7591ba445", "da18d44ab1bcf831")
+# Digests of the rules and the sentences of the official releases: any other game would be played wrongly.
+_RULES = "ca1fd4adfe8040a5"
+_SENTENCES = {"d85e90de4ace34e2": Wording.V2_1_1, "fa4c33e764f3c710": Wording.V2_1_2}
+_SENTENCE = re.compile(r'"(?:rhs|condition)"\s*:\s*"((?:[^"\\]|\\.)*)"|(?:template|feedback)\s*::\s*"([^"]*)"')
 
 
 class Game(Record):
@@ -77,11 +81,6 @@ def read_game(path: Path) -> Game:
     )
 
 
-def domain_key(domain: str) -> str:
-    """A digest of a PDDL domain that comments, case and spacing do not change."""
-    return hashlib.sha256(" ".join(re.sub(r";[^\n]*", "", domain).lower().split()).encode()).hexdigest()[:16]
-
-
 def _sentence(grammar: str, path: Path) -> str:
     found = _TASK.search(grammar)
     if found is None:
@@ -90,13 +89,27 @@ def _sentence(grammar: str, path: Path) -> str:
 
 
 def _wording(domain: str, grammar: str, path: Path) -> Wording:
-    wording = Wording.V2_1_2 if '"move {o} to {r}"' in grammar else Wording.V2_1_1
-    if domain_key(domain) not in _DOMAINS or ('"put {o} in/on {r}"' not in grammar and wording is Wording.V2_1_1):
+    try:
+        wording = _SENTENCES.get(_sentences_key(_TASK.sub("", grammar))) if _rules_key(domain) == _RULES else None
+    except PddlError:
+        wording = None
+    if wording is None or ("(:action help" in domain) != (wording is Wording.V2_1_2):
         raise TaskError(
             f"{path} follows rules that are neither those of ALFWorld 2.1.1 nor 2.1.2, so it would be played wrongly. "
-            "Use the games of the official releases, or world textworld's"
+            "Use the games of the official releases"
         )
     return wording
+
+
+_rules_key = lru_cache(maxsize=4)(rules_key)  # a release has one domain and one grammar, repeated in every file
+
+
+@lru_cache(maxsize=4)
+def _sentences_key(grammar: str) -> str:
+    """A digest of a grammar's sentences, conditions and commands, but for its help."""
+    found = {" ".join((quoted or plain).split()) for quoted, plain in _SENTENCE.findall(grammar)}
+    kept = sorted(text for text in found if "help" not in text and "Available commands" not in text)
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()[:16]
 
 
 def _task_type(problem: str) -> str:

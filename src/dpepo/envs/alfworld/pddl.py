@@ -6,6 +6,7 @@ Only what ALFWorld's problems use is understood: typed objects, positive ground 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,6 +59,26 @@ def parse_problem(text: str) -> Problem:
         raise PddlError("the problem has no single goal")
     goal = tuple(_literals(sections[":goal"][0], {}, count()))
     return Problem(objects=_typed(sections[":objects"]), facts=facts, goal=goal)
+
+
+def rules_key(domain: str) -> str:
+    """A digest of what a domain's actions do.
+
+    Order, comments, spacing and costs are left out, and what differs between releases without a difference in play: the action
+    ``help``, and that things can be cleaned in a receptacle of the type Sink, which no official game has.
+
+    Raises:
+        PddlError: It is cut off.
+    """
+    actions = [part for part in _parse(domain) if isinstance(part, list) and part[:1] == [":action"] and part[1:2] != ["help"]]
+    return hashlib.sha256("\n".join(sorted(map(_canonical, actions))).encode()).hexdigest()[:16]
+
+
+def _canonical(expression: str | Expression) -> str:
+    if isinstance(expression, str):
+        return expression
+    kept = [part for part in expression if part != ["receptacletype", "?r", "sinktype"] and part[:1] != ["increase"]]
+    return f"({' '.join(map(_canonical, kept))})"
 
 
 def _parse(text: str) -> Expression:

@@ -67,6 +67,8 @@ def check_playable(problem: Problem) -> None:
         things = [fact[0] for fact in facts.get(name, ())]
         if len(things) != len(set(things)):
             raise PddlError(f"something has {name} twice")
+    if any(fact[1] == "sinktype" for fact in facts.get("receptacletype", ())):
+        raise PddlError("a receptacle of the type Sink is played differently from release to release")
     for literal in problem.goal:
         if literal.predicate in _CHANGING:
             raise PddlError(f"a goal about {literal.predicate} is not understood")
