@@ -21,6 +21,7 @@ from dpepo.rollout import (
     play_settings,
     sampling_note,
 )
+from dpepo.runs.episode_numbers import finished, length_numbers, play_numbers, problem_numbers, success_numbers
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode, Task
@@ -55,7 +56,7 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
     result = summarise(episodes)
     if result.lost and not result.n:
         raise JobError(f"Nothing was measured: all {result.lost} episodes were lost. {lost_reason(episodes)}")
-    run.metrics.log(STAGE, 0, _metrics(result))
+    run.metrics.log(STAGE, 0, _metrics(episodes, result))
     return result
 
 
@@ -68,12 +69,15 @@ def _policy(config: Config, tasks: Sequence[Task], *, pool: EnvPool, run: RunFol
     return cast_policy(config.eval.policy, tasks, config=config, pool=pool, key="eval.policy", ledger=run.path / USAGE_FILE)
 
 
-def _metrics(result: EvalResult) -> dict[str, float]:
+def _metrics(episodes: Sequence[Episode], result: EvalResult) -> dict[str, float]:
+    turns = [turn for episode in finished(episodes) for turn in episode.turns]
     return {
-        "val/success_rate": result.success_rate,
-        "val/n": result.n,
-        "val/lost": result.lost,
+        **success_numbers("val", episodes),
         "val/success_rate_played": result.success_rate_played,
+        **{f"val/pass_at_{k}": value for k, value in result.pass_at.items() if k > 1},
+        **play_numbers("val", episodes),
+        **length_numbers(turns),
+        **problem_numbers(turns),
     }
 
 

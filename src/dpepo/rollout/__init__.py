@@ -11,7 +11,7 @@ from dpepo.rollout.episode import (
     reply_seed,
 )
 from dpepo.rollout.group import group_requests, lost_reason, play_groups
-from dpepo.rollout.scheduler import play_many
+from dpepo.rollout.scheduler import PlayClock, play_many
 from dpepo.rollout.session import Session
 from dpepo.rollout.setup import hf_policy, load_policy, play_settings, sampling_note
 
@@ -22,6 +22,7 @@ __all__ = [
     "EpisodeRequest",
     "EpisodeState",
     "OracleAgent",
+    "PlayClock",
     "PlaySettings",
     "RandomAgent",
     "Session",

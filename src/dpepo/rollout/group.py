@@ -10,7 +10,7 @@ from dpepo.envs import EnvPool
 from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout.episode import EpisodeRequest, PlaySettings, broken_environments
-from dpepo.rollout.scheduler import play_many
+from dpepo.rollout.scheduler import PlayClock, play_many
 from dpepo.types import Episode, Task
 
 
@@ -46,6 +46,7 @@ def play_groups(
     prompts: PromptBuilder,
     max_active: int = 64,
     on_episode: Callable[[Episode], None] | None = None,
+    clock: PlayClock | None = None,
 ) -> list[list[Episode]]:
     """Play a group of siblings for every task, all of them together.
 
@@ -60,13 +61,21 @@ def play_groups(
         max_active: Episodes at a time. Siblings sit next to each other, and policy and environments share what they have in
             common, so that a multiple of ``group_size`` is best.
         on_episode: Called with every episode as it finishes.
+        clock: Is told how long policy and environments took.
 
     Returns:
         Groups in the order of ``tasks``, siblings in order inside each.
     """
     requests = group_requests(tasks, group_size=group_size, seed=seed)
     episodes = play_many(
-        requests, settings=settings, policy=policy, pool=pool, prompts=prompts, max_active=max_active, on_episode=on_episode
+        requests,
+        settings=settings,
+        policy=policy,
+        pool=pool,
+        prompts=prompts,
+        max_active=max_active,
+        on_episode=on_episode,
+        clock=clock,
     )
     return [episodes[start : start + group_size] for start in range(0, len(episodes), group_size)]
 

@@ -20,6 +20,14 @@ from dpepo.types import Completion, Episode, Observation, Request
 
 
 @dataclass
+class PlayClock:
+    """Where the time of playing goes, added up over calls."""
+
+    sample_s: float = 0.0  # in the policy
+    env_s: float = 0.0  # in the environments
+
+
+@dataclass
 class _Seat:
     """An episode being played."""
 
@@ -37,6 +45,7 @@ def play_many(
     prompts: PromptBuilder,
     max_active: int = 64,
     on_episode: Callable[[Episode], None] | None = None,
+    clock: PlayClock | None = None,
 ) -> list[Episode]:
     """Play episodes together; each of them comes out as if it had been played alone.
 
@@ -49,6 +58,7 @@ def play_many(
         max_active: Episodes at a time; a place that becomes free is taken by the next request before the next round. The
             policy's batch size is a good value.
         on_episode: Called with every episode as it finishes, in order of finishing.
+        clock: Is told how long policy and environments took.
 
     Returns:
         One episode per request, in the order of the requests. Faults of environments and policy are values in them.
@@ -62,12 +72,15 @@ def play_many(
     waiting = deque(enumerate(requests))
     seats: list[_Seat] = []
     episodes: dict[int, Episode] = {}
+    clock = clock or PlayClock()
     try:
         while waiting or seats:
             newcomers = [waiting.popleft() for _ in range(min(len(waiting), max_active - len(seats)))]
+            began = time.perf_counter()
             seats += _seated(newcomers, settings=settings, pool=pool)
+            clock.env_s += time.perf_counter() - began
             playing = [seat for seat in seats if not seat.state.finished]
-            _play_round(playing, policy=policy, pool=pool, prompts=prompts, settings=settings)
+            _play_round(playing, policy=policy, pool=pool, prompts=prompts, settings=settings, clock=clock)
             finished = [seat for seat in seats if seat.state.finished]
             seats = [seat for seat in seats if not seat.state.finished]
             pool.close_many([seat.handle for seat in finished])
@@ -90,20 +103,30 @@ def _seated(newcomers: Sequence[tuple[int, EpisodeRequest]], *, settings: PlaySe
 
 
 def _play_round(
-    seats: Sequence[_Seat], *, policy: Policy, pool: EnvPool, prompts: PromptBuilder, settings: PlaySettings
+    seats: Sequence[_Seat],
+    *,
+    policy: Policy,
+    pool: EnvPool,
+    prompts: PromptBuilder,
+    settings: PlaySettings,
+    clock: PlayClock,
 ) -> None:
     """One turn of every episode."""
     if not seats:
         return
     began = time.perf_counter()
     asked = [seat.state.ask(prompts) for seat in seats]
+    asked_at = time.perf_counter()
     completions = _answers(policy, asked, settings=settings)
+    clock.sample_s += time.perf_counter() - asked_at
     replies = [seat.state.read(completion) for seat, completion in zip(seats, completions, strict=True)]
     actions = [
         seat.state.actions_to_run(completion, reply)
         for seat, completion, reply in zip(seats, completions, replies, strict=True)
     ]
+    acted_at = time.perf_counter()
     observations = _stepped(pool, {seat.handle: todo for seat, todo in zip(seats, actions, strict=True) if todo})
+    clock.env_s += time.perf_counter() - acted_at
     seconds = (time.perf_counter() - began) / len(seats)
     for seat, question, completion, reply in zip(seats, asked, completions, replies, strict=True):
         seen = observations.get(seat.handle, {})

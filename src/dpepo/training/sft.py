@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -134,7 +135,11 @@ def _train(session: Session, *, done: int, progress: Progress) -> None:
         samples = [session.data.sample(index, seed=f"{config.seed}/{step.epoch}/{index}") for index in step.samples]
         lr = learning_rate(step.number, num_steps=len(plan), config=config.sft)
         torch.manual_seed(_step_seed(config.seed, step.number))  # dropout, where a model has any, is the same after a resume
+        began = time.perf_counter()
         metrics = {"sft/epoch": float(step.epoch), **session.learner.supervised_step(samples, lr=lr)}
+        seconds = time.perf_counter() - began
+        num_tokens = sum(len(sample.prompt_token_ids) + len(sample.token_ids) for sample in samples)
+        metrics |= {"timing_s/update": seconds, "perf/tokens_per_s": num_tokens / seconds}
         if step.number == len(plan) or plan[step.number].epoch > step.epoch:
             metrics |= _end_of_epoch(session, step)
         run.metrics.log(STAGE, step.number, metrics)

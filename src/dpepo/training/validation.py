@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from dpepo.config import Config
 from dpepo.envs import EnvPool
 from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import EpisodeRequest, play_many, play_settings
+from dpepo.runs.episode_numbers import play_numbers, success_numbers
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Task
 
@@ -34,9 +35,11 @@ class Validation:
             step: Optimiser or RL steps done.
 
         Returns:
-            ``val/success_rate`` (left out where all episodes were lost), ``val/n`` and ``val/lost``.
+            ``val/success_rate`` and its like per task type (left out where all episodes were lost), ``val/n``, ``val/lost``,
+            ``val/turns``, ``val/actions_per_turn``, ``timing_s/val``.
         """
         config = self.config
+        began = time.perf_counter()
         self.run.rewind(self.stage, step - 1)
         episodes = play_many(
             [EpisodeRequest(task=task, seed=config.seed) for task in self.tasks],
@@ -52,9 +55,11 @@ class Validation:
             max_active=config.sampling.batch_size,
         )
         self.run.write_episodes(self.stage, step, episodes)
-        outcomes = [episode.outcome for episode in episodes if episode.outcome is not None]
-        rate = {"val/success_rate": fmean(outcomes)} if outcomes else {}  # no number where nothing was measured
-        return {**rate, "val/n": len(outcomes), "val/lost": len(episodes) - len(outcomes)}
+        return {
+            **success_numbers("val", episodes),
+            **play_numbers("val", episodes),
+            "timing_s/val": time.perf_counter() - began,
+        }
 
 
 def is_best(run: RunFolder, score: float | None, *, step: int) -> bool:

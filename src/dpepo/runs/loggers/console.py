@@ -12,7 +12,7 @@ SHOWN = {
     "val/loss": "val loss",
     "episode/turns": "turns",
     "episode/actions_per_turn": "actions a turn",
-    "group/frac_zero_std": "groups without signal",
+    "group/frac_zero_advantage": "groups without signal",
     "actor/pg_loss": "pg loss",
     "actor/kl_loss": "kl",
     "actor/entropy": "entropy",
