@@ -60,7 +60,7 @@ def test_no_signal_stays_zero_whatever_the_diversity() -> None:
     """A17, A01."""
     scored = load_algorithm(_config("dpepo")).advantages(_group((1.0, [0.2, 1.9]), (1.0, [0.0])))
     assert scored.turns == ((0.0, 0.0), (0.0,))
-    assert group_metrics([scored]) == {"group/frac_zero_std": 1.0, "group/frac_lost": 0.0}
+    assert group_metrics([scored]) == {"group/frac_zero_std": 1.0, "group/frac_zero_advantage": 1.0, "group/frac_lost": 0.0}
 
 
 def test_a_lost_sibling_gets_no_turns_and_is_counted() -> None:
@@ -88,7 +88,15 @@ def test_statistics_over_turns_are_reached_by_configuration() -> None:
 
 
 def test_metrics_of_no_groups_are_numbers() -> None:
-    assert group_metrics([]) == {"group/frac_zero_std": 0.0, "group/frac_lost": 0.0}
+    assert group_metrics([]) == {"group/frac_zero_std": 0.0, "group/frac_zero_advantage": 0.0, "group/frac_lost": 0.0}
+
+
+def test_groups_without_differences_are_told_from_groups_that_teach_nothing() -> None:
+    """REINFORCE++ learns from a group whose episodes all ended alike, by comparison with other groups."""
+    groups = [_group((1.0, [1.0]), (1.0, [1.0])), _group((0.0, [1.0]), (None, [1.0])), _group((None, [1.0]))]
+    compared, alone = (load_algorithm(_config(name)).advantages_many(groups) for name in ("reinforce_pp", "grpo"))
+    assert group_metrics(compared) == {"group/frac_zero_std": 1.0, "group/frac_zero_advantage": 0.0, "group/frac_lost": 0.4}
+    assert group_metrics(alone)["group/frac_zero_advantage"] == 1.0
 
 
 @settings(deadline=None)

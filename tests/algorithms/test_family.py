@@ -103,7 +103,7 @@ def test_reinforce_plus_plus_normalises_over_the_whole_step() -> None:
 
 def test_gspo_has_grpos_advantages_and_one_ratio_per_reply() -> None:
     assert only("gspo", FOUR).turns == only("grpo", FOUR).turns
-    assert algorithm("gspo").sequence_ratio and not algorithm("grpo").sequence_ratio
+    assert algorithm("gspo").loss.sequence_ratio and not algorithm("grpo").loss.sequence_ratio
 
 
 def test_gigpo_adds_what_a_turn_is_worth_among_turns_from_the_same_state() -> None:

@@ -5,8 +5,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpepo.config import ActorConfig, KlEstimator
-from dpepo.learning.losses import actor_loss, kl_per_token, policy_loss, sample_weights, sequence_log_ratios
+from dpepo.config import ActorConfig, KlEstimator, KlPlace, LossAverage
+from dpepo.learning.losses import (
+    Objective,
+    actor_loss,
+    kl_per_token,
+    policy_loss,
+    sample_weights,
+    sequence_log_ratios,
+)
 from dpepo.types import TrainingSample
 
 
@@ -84,9 +91,9 @@ def sample(length: int, *, group: int = 0, sibling: int = 0, turn: int = 0) -> T
 )
 def test_what_the_loss_is_a_mean_of(average: str, expected: float) -> None:
     """Case L03: 4 tokens of 2 and 1 token of 9: token mean 3.4, mean of the replies' means 5.5."""
-    config = ActorConfig(kl_coef=0, loss_average=average, loss_length=10)
+    objective = Objective.of(ActorConfig.model_validate({"kl_coef": 0, "loss_average": average, "loss_length": 10}))
     samples = [sample(4), sample(1, sibling=1)]
-    weights = sample_weights(samples, config=config)
+    weights = sample_weights(samples, objective=objective)
     terms = actor_loss(
         torch.zeros(5),
         old_N=torch.zeros(5),
@@ -94,21 +101,21 @@ def test_what_the_loss_is_a_mean_of(average: str, expected: float) -> None:
         weights_N=torch.tensor([weights[0]] * 4 + [weights[1]]),
         reference_N=None,
         lengths=[4, 1],
-        config=config,
+        objective=objective,
     )
     assert terms.loss.item() == pytest.approx(expected)
 
 
 def test_every_episode_counts_alike_however_many_turns_it_has() -> None:
     samples = [sample(3), sample(1, turn=1), sample(2, sibling=1)]
-    weights = sample_weights(samples, config=ActorConfig(loss_average="episodes"))
+    weights = sample_weights(samples, objective=Objective(loss_average=LossAverage.EPISODES))
     assert weights == pytest.approx([1 / 8, 1 / 8, 1 / 4])
     assert sum(w * len(s.token_ids) for w, s in zip(weights, samples, strict=True)) == pytest.approx(1.0)
 
 
 def test_a_constant_mean_needs_its_constant() -> None:
     with pytest.raises(ValueError, match="loss_length"):
-        ActorConfig(loss_average="constant")
+        Objective.of(ActorConfig(loss_average=LossAverage.CONSTANT))
 
 
 def test_a_sequence_ratio_is_the_geometric_mean_of_its_tokens_ratios() -> None:
@@ -125,7 +132,7 @@ def test_the_three_estimators_of_kl(estimator: str, expected: float) -> None:
 def test_kl_in_the_reward_is_taken_off_the_advantage_of_the_tokens_before_it() -> None:
     old_N, reference_N = torch.tensor([-1.0, -2.0, -1.0]), torch.tensor([-1.5, -2.0, -3.0])
     new_N = old_N.clone().requires_grad_()
-    config = ActorConfig(kl_coef=0.1, kl="k1", kl_in="reward")
+    objective = Objective(kl_coef=0.1, kl=KlEstimator.K1, kl_in=KlPlace.REWARD)
     terms = actor_loss(
         new_N,
         old_N=old_N,
@@ -133,7 +140,7 @@ def test_kl_in_the_reward_is_taken_off_the_advantage_of_the_tokens_before_it() -
         weights_N=torch.ones(3),
         reference_N=reference_N,
         lengths=[2, 1],
-        config=config,
+        objective=objective,
     )
     # k1 of the tokens: 0.5, 0, 2; to go within each reply: 0.5, 0, 2
     assert terms.loss.item() == pytest.approx(-(0.95 + 1.0 + 0.8))
@@ -150,7 +157,7 @@ def test_metrics_count_clipped_and_capped_tokens_by_sign() -> None:
         weights_N=torch.ones(5),
         lengths=[5],
         reference_N=new_N - 1,
-        config=ActorConfig(kl_coef=0.5),
+        objective=Objective(kl_coef=0.5),
     )
     assert terms.sums["actor/pg_clipfrac"] == 2
     assert terms.sums["actor/ratio_capped"] == 1

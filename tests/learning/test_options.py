@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.support.tiny_models import plain_logprobs, tiny_model
 
-from dpepo.config import ActorConfig
+from dpepo.config import ActorConfig, LossTraits
 from dpepo.learning import Learner
 from dpepo.types import TrainingSample
 
@@ -74,6 +74,6 @@ def test_a_sequence_ratio_changes_the_update_once_ratios_differ() -> None:
     wide = ActorConfig(kl_coef=0, lr=1e-3, clip_low=0.9, clip_high=9)
     uneven = [sample.model_copy(update={"logprobs": (sample.logprobs[0] - 1, *sample.logprobs[1:])}) for sample in samples()]
     for sequence in (False, True):
-        one = Learner(tiny_model(seed=0), config=wide, sequence_ratio=sequence)
+        one = Learner(tiny_model(seed=0), config=wide, traits=LossTraits(sequence_ratio=sequence))
         norms.append(one.update(uneven)["actor/grad_norm"])
     assert norms[0] != pytest.approx(norms[1], rel=1e-3)

@@ -16,7 +16,7 @@ PROMPTS = [(1, 2, 3), (4, 5, 6, 7, 8), (9,), (1, 2, 3, 4)]
 def learner(*, seed: int = 0) -> Learner:
     model = tiny_model(seed=seed)
     head = ValueHead(model)
-    return Learner(model, config=ActorConfig(kl_coef=0, lr=1e-2), critic=Critic(head, clip=9.0))
+    return Learner(model, config=ActorConfig(kl_coef=0, lr=1e-2), critic=Critic(head, clip=9.0, lr=1e-2))
 
 
 def samples(targets: list[float]) -> list[TrainingSample]:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import ClassVar
 
 from dpepo.algorithms.groups import trajectory_advantages, turn_weighted_advantages
-from dpepo.config import AlgorithmConfig, GroupStats
+from dpepo.config import AlgorithmConfig, GroupStats, LossTraits
 from dpepo.errors import ConfigError, did_you_mean
 from dpepo.types import EpisodeGroup, ScoredEpisode, TurnAdvantages
 
@@ -31,8 +31,9 @@ _ALGORITHMS = {
 class Algorithm(ABC):
     """From a group of scored episodes to an advantage for every turn."""
 
-    sequence_ratio: ClassVar[bool] = False  # one importance ratio per reply, as in GSPO, instead of one per token
+    loss: ClassVar[LossTraits] = LossTraits()  # what is minimised where section ``actor`` says nothing
     uses_values: ClassVar[bool] = False  # needs the value of every turn, as PPO does
+    compares_siblings: ClassVar[bool] = True  # learns from nothing but differences within groups
 
     def __init__(self, config: AlgorithmConfig) -> None:
         self.config = config

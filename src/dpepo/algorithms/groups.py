@@ -94,13 +94,19 @@ def group_metrics(groups: Sequence[TurnAdvantages]) -> dict[str, float]:
 
     Returns:
         ``group/frac_zero_std``: share of groups whose outcomes do not differ, in [0, 1], over groups with an episode left;
+        ``group/frac_zero_advantage``: share of those that teach this algorithm nothing: no turn has an advantage;
         ``group/frac_lost``: share of episodes left out, in [0, 1].
     """
-    alive = [[phi for phi in group.trajectory if phi is not None] for group in groups]
-    alive = [phis for phis in alive if phis]
-    num_siblings = sum(len(group.trajectory) for group in groups)
-    num_lost = num_siblings - sum(len(phis) for phis in alive)
+    outcomes = [[sibling.outcome for sibling in group.group.siblings] for group in groups]
+    alive = [
+        (set(of_group) - {None}, group)
+        for of_group, group in zip(outcomes, groups, strict=True)
+        if any(outcome is not None for outcome in of_group)
+    ]
+    siblings = [outcome for of_group in outcomes for outcome in of_group]
+    silent = [not any(phi for phis in group.turns for phi in phis) for _, group in alive]
     return {
-        "group/frac_zero_std": sum(not any(phis) for phis in alive) / len(alive) if alive else 0.0,
-        "group/frac_lost": num_lost / num_siblings if num_siblings else 0.0,
+        "group/frac_zero_std": sum(len(distinct) == 1 for distinct, _ in alive) / len(alive) if alive else 0.0,
+        "group/frac_zero_advantage": sum(silent) / len(silent) if silent else 0.0,
+        "group/frac_lost": siblings.count(None) / len(siblings) if siblings else 0.0,
     }

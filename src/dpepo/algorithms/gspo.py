@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpepo.algorithms.grpo import Grpo
+from dpepo.config import LossAverage, LossTraits
 
 
 class Gspo(Grpo):
     """Sequence ratio s = exp(mean of log-ratios over the reply's tokens), clipped (arXiv 2507.18071, eq. 5-7).
 
-    The sequence is a turn's reply, as each turn is sampled from a prompt of its own. The paper averages over sequences
-    (``actor.loss_average: turns``) and clips narrowly (``actor.clip_low: 3e-4``, ``actor.clip_high: 4e-4``).
+    The sequence is a turn's reply, as each turn is sampled from a prompt of its own. As in the paper (section 5.1), the loss is
+    a mean over sequences and clipping is narrow: the ratio of a sequence moves far less than those of its tokens.
     """
 
-    sequence_ratio: ClassVar[bool] = True
+    loss: ClassVar[LossTraits] = LossTraits(sequence_ratio=True, loss_average=LossAverage.TURNS, clip_low=3e-4, clip_high=4e-4)

@@ -20,6 +20,7 @@ class Ppo(Grpo):
     """
 
     uses_values: ClassVar[bool] = True
+    compares_siblings: ClassVar[bool] = False
 
     def advantages_many(
         self, groups: Sequence[EpisodeGroup], *, values: Sequence[Sequence[Sequence[float]]] | None = None

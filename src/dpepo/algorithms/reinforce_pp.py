@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from dpepo.algorithms.groups import trajectory_advantages
 from dpepo.algorithms.grpo import Grpo
+from dpepo.config import KlEstimator, KlPlace, LossTraits
 from dpepo.types import EpisodeGroup, TurnAdvantages
 
 
 class ReinforcePlusPlus(Grpo):
-    """(R - mean) / (std + eps) over all episodes of the step (arXiv 2501.03262, eq. 9).
+    """(R - mean) / (std + eps) over all episodes of the step, KL (k1) in the reward (arXiv 2501.03262).
 
-    The paper's KL penalty belongs to the reward: ``actor.kl_in: reward`` with ``actor.kl: k1``. Tasks of unlike difficulty are
-    compared with each other, so that an episode of a hard task may be blamed for its task.
+    The paper takes KL off before it normalises, over tokens; here every episode counts once, and KL is taken off afterwards, so
+    that ``actor.kl_coef`` is in units of a normalised advantage. Tasks of unlike difficulty are compared with each other: an
+    episode of a hard task may be blamed for its task.
     """
+
+    loss: ClassVar[LossTraits] = LossTraits(kl=KlEstimator.K1, kl_in=KlPlace.REWARD)
+    compares_siblings: ClassVar[bool] = False
 
     def advantages_many(
         self, groups: Sequence[EpisodeGroup], *, values: Sequence[Sequence[Sequence[float]]] | None = None

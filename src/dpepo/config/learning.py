@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpepo.config.base import MANY, MAX_ENVS, Section
 
@@ -79,6 +80,7 @@ class AlgorithmConfig(Section):
     lam: float = Field(0.95, ge=0, le=1, description="Lambda of ppo's advantage estimation.")
     value_coef: float = Field(0.5, gt=0, description="Weight of ppo's value loss.")
     value_clip: float = Field(0.2, gt=0, description="How far ppo's value may move from that of the rollout within a step.")
+    value_lr: float = Field(1e-4, gt=0, description="Learning rate of ppo's value head; the model below learns by actor.lr.")
 
 
 class Schedule(StrEnum):
@@ -113,6 +115,18 @@ class LossAverage(StrEnum):
     CONSTANT = "constant"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LossTraits:
+    """What an algorithm minimises as published; a key of section ``actor`` that is set wins over the trait of its name."""
+
+    sequence_ratio: bool = False  # one importance ratio per reply instead of one per token; the one trait without a key
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    kl: KlEstimator = KlEstimator.K3
+    kl_in: KlPlace = KlPlace.LOSS
+    loss_average: LossAverage = LossAverage.TOKENS
+
+
 class ActorConfig(Section):
     """The policy update."""
 
@@ -123,31 +137,36 @@ class ActorConfig(Section):
     warmup: float = Field(0.0, ge=0, lt=1, description="Share of train.steps with rising learning rate.")
     weight_decay: float = Field(0.0, ge=0, description="Decoupled weight decay.")
     kl_coef: float = Field(0.01, ge=0, description="Weight of KL to the policy RL started from.")
-    kl: KlEstimator = Field(KlEstimator.K3, description="Estimator of KL per token: k1, k2 or k3.")
-    kl_in: KlPlace = Field(
-        KlPlace.LOSS, description="loss: a term of the loss; reward: taken off the advantage, token by token."
+    kl: KlEstimator | None = Field(
+        None, description="Estimator of KL per token: k1, k2 or k3; default: the algorithm's, k3 for most."
     )
-    loss_average: LossAverage = Field(
-        LossAverage.TOKENS,
-        description="What the loss is a mean of: tokens, turns, episodes, or constant (by loss_length).",
+    kl_in: KlPlace | None = Field(
+        None,
+        description="loss: a term of the loss; reward: taken off the advantage, token by token; default: the algorithm's, "
+        "loss for most.",
     )
-    loss_length: int = Field(0, ge=0, description="Tokens that every reply counts as under loss_average constant.")
+    loss_average: LossAverage | None = Field(
+        None,
+        description="What the loss is a mean of: tokens, turns, episodes, or constant (by loss_length); default: the "
+        "algorithm's, tokens for most.",
+    )
+    loss_length: int = Field(
+        0, ge=0, description="Tokens that every reply counts as under loss_average constant; 0: sampling.max_new_tokens."
+    )
     truncated_is: float | None = Field(
         None, gt=0, description="Bound on the weight that corrects sampler against trainer log-probabilities; null: off."
     )
-    clip_low: float = Field(0.2, gt=0, lt=1, description="Lower ratio bound is 1 - clip_low.")
-    clip_high: float = Field(0.2, gt=0, description="Upper ratio bound is 1 + clip_high.")
+    clip_low: float | None = Field(
+        None, gt=0, lt=1, description="Lower ratio bound is 1 - clip_low; default: the algorithm's, 0.2 for most."
+    )
+    clip_high: float | None = Field(
+        None, gt=0, description="Upper ratio bound is 1 + clip_high; default: the algorithm's, 0.2 for most."
+    )
     dual_clip: float | None = Field(None, gt=1, description="Bound c of the loss for negative advantages; null: off.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
     minibatches: int = Field(1, ge=1, description="Optimiser steps per batch of episodes; whole episodes are dealt to them.")
     micro_tokens: int = Field(16_384, ge=1, description="Tokens per forward pass; has no effect on the result.")
     max_skipped: int = Field(5, ge=1, description="Non-finite steps in a row after which the job stops.")
-
-    @model_validator(mode="after")
-    def _constant_has_length(self) -> Self:
-        if self.loss_average is LossAverage.CONSTANT and not self.loss_length:
-            raise ValueError("actor.loss_average constant needs actor.loss_length, e.g. sampling.max_new_tokens")
-        return self
 
 
 class TrainConfig(Section):

@@ -8,14 +8,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import torch
 
-from dpepo.config import ActorConfig, KlEstimator, KlPlace, LossAverage
+from dpepo.config import ActorConfig, KlEstimator, KlPlace, LossAverage, LossTraits
 from dpepo.types import TrainingSample
 
 _LARGEST_LOG_RATIO = 20.0  # exp stays finite in float32; beyond it a token has no gradient and is counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective(LossTraits):
+    """What is minimised: the traits of an algorithm, or what was configured in their place."""
+
+    dual_clip: float | None = None
+    kl_coef: float = 0.0
+    loss_length: int = 0
+
+    @classmethod
+    def of(cls, config: ActorConfig, traits: LossTraits | None = None) -> Self:
+        """The objective of a configuration.
+
+        Raises:
+            ValueError: A mean by a constant length without that length.
+        """
+        chosen: dict[str, Any] = {}
+        for trait in fields(LossTraits):
+            configured = getattr(config, trait.name, None)
+            chosen[trait.name] = getattr(traits or LossTraits(), trait.name) if configured is None else configured
+        if chosen["loss_average"] is LossAverage.CONSTANT and not config.loss_length:
+            raise ValueError("actor.loss_average constant needs actor.loss_length, e.g. sampling.max_new_tokens")
+        return cls(**chosen, dual_clip=config.dual_clip, kl_coef=config.kl_coef, loss_length=config.loss_length)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,20 +107,20 @@ def kl_to_go(kl_N: torch.Tensor, *, lengths: Sequence[int]) -> torch.Tensor:
     return torch.cat([part.flip(0).cumsum(0).flip(0) for part in torch.split(kl_N, list(lengths))])
 
 
-def sample_weights(samples: Sequence[TrainingSample], *, config: ActorConfig) -> list[float]:
+def sample_weights(samples: Sequence[TrainingSample], *, objective: Objective) -> list[float]:
     """What a token of each sample counts in the loss; over a whole minibatch, the loss is the weighted sum.
 
     Args:
         samples: All samples of the minibatch, those without gradient included.
-        config: ``loss_average``: tokens (every token alike), turns (every reply alike), episodes (every episode alike, every
+        objective: ``loss_average``: tokens (every token alike), turns (every reply alike), episodes (every episode alike, every
             token of it alike), constant (every token 1 / ``loss_length``, every reply alike: arXiv 2503.20783).
     """
-    if config.loss_average is LossAverage.TOKENS:
+    if objective.loss_average is LossAverage.TOKENS:
         return [1.0 / sum(len(sample.token_ids) for sample in samples)] * len(samples)
-    if config.loss_average is LossAverage.TURNS:
+    if objective.loss_average is LossAverage.TURNS:
         return [1.0 / (len(samples) * len(sample.token_ids)) for sample in samples]
-    if config.loss_average is LossAverage.CONSTANT:
-        return [1.0 / (len(samples) * config.loss_length)] * len(samples)
+    if objective.loss_average is LossAverage.CONSTANT:
+        return [1.0 / (len(samples) * objective.loss_length)] * len(samples)
     tokens: Counter[tuple[int, int]] = Counter()
     for sample in samples:
         tokens[sample.group, sample.sibling] += len(sample.token_ids)
@@ -110,8 +135,7 @@ def actor_loss(
     weights_N: torch.Tensor,
     reference_N: torch.Tensor | None,
     lengths: Sequence[int],
-    config: ActorConfig,
-    sequence_ratio: bool = False,
+    objective: Objective,
 ) -> ActorLoss:
     """The objective over some reply tokens, as a weighted sum, with what is worth watching.
 
@@ -122,34 +146,33 @@ def actor_loss(
         weights_N: What each token counts, from `sample_weights`, times a correction of the sampler where there is one.
         reference_N: Under the reference policy; None leaves the KL term out.
         lengths: Tokens of each reply.
-        config: Clipping, estimator, place and weight of KL.
-        sequence_ratio: One ratio per reply.
+        objective: Ratio, clipping, estimator, place and weight of KL.
     """
     log_ratios_N = logprobs_N - old_N
-    if sequence_ratio:
+    if objective.sequence_ratio:
         log_ratios_N = sequence_log_ratios(log_ratios_N, lengths=lengths)
-    if reference_N is not None and config.kl_in is KlPlace.REWARD:
-        penalty_N = kl_per_token(old_N, reference_N=reference_N, estimator=config.kl)
-        advantages_N = advantages_N - config.kl_coef * kl_to_go(penalty_N, lengths=lengths)
+    if reference_N is not None and objective.kl_in is KlPlace.REWARD:
+        penalty_N = kl_per_token(old_N, reference_N=reference_N, estimator=objective.kl)
+        advantages_N = advantages_N - objective.kl_coef * kl_to_go(penalty_N, lengths=lengths)
     loss_N = policy_loss(
         log_ratios_N,
         advantages_N=advantages_N,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        dual_clip=config.dual_clip,
+        clip_low=objective.clip_low,
+        clip_high=objective.clip_high,
+        dual_clip=objective.dual_clip,
     )
-    sums = {"actor/pg_loss": loss_N.sum().item(), **_ratio_sums(log_ratios_N.detach(), advantages_N, config)}
+    sums = {"actor/pg_loss": loss_N.sum().item(), **_ratio_sums(log_ratios_N.detach(), advantages_N, objective)}
     if reference_N is not None:
-        kl_N = kl_per_token(logprobs_N, reference_N=reference_N, estimator=config.kl)
+        kl_N = kl_per_token(logprobs_N, reference_N=reference_N, estimator=objective.kl)
         sums["actor/kl_loss"] = kl_N.sum().item()
-        if config.kl_in is KlPlace.LOSS:
-            loss_N = loss_N + config.kl_coef * kl_N
+        if objective.kl_in is KlPlace.LOSS:
+            loss_N = loss_N + objective.kl_coef * kl_N
     return ActorLoss(loss=(weights_N * loss_N).sum(), sums=sums)
 
 
-def _ratio_sums(log_ratios_N: torch.Tensor, advantages_N: torch.Tensor, config: ActorConfig) -> dict[str, float]:
+def _ratio_sums(log_ratios_N: torch.Tensor, advantages_N: torch.Tensor, objective: Objective) -> dict[str, float]:
     ratio_N = _bounded(log_ratios_N).exp()
-    outside_N = torch.where(advantages_N > 0, ratio_N > 1 + config.clip_high, ratio_N < 1 - config.clip_low)
+    outside_N = torch.where(advantages_N > 0, ratio_N > 1 + objective.clip_high, ratio_N < 1 - objective.clip_low)
     return {
         "actor/pg_clipfrac": float((outside_N & (advantages_N != 0)).sum().item()),
         "actor/ppo_kl": -log_ratios_N.sum().item(),

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from dpepo.config import ActorConfig, SftConfig
+from dpepo.config import ActorConfig, LossTraits, SftConfig
 from dpepo.errors import JobError
 from dpepo.learning.batching import TrainBatch, build_batches, split_minibatches
 from dpepo.learning.forward import can_share_prompts, score_tokens
-from dpepo.learning.losses import actor_loss, sample_weights
+from dpepo.learning.losses import Objective, actor_loss, sample_weights
 from dpepo.learning.optimizer import MasterAdamW
 from dpepo.learning.reference import Reference
 from dpepo.learning.values import ValueHead, prompt_values, value_loss
@@ -40,6 +40,7 @@ class Critic:
     head: ValueHead
     coef: float = 0.5  # weight of its loss beside the policy's
     clip: float = 0.2  # how far a value may move within a step
+    lr: float = 1e-4  # of the head
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Learner:
         temperature: float = 1.0,
         reference: Reference | None = None,
         share_prompts: bool = True,
-        sequence_ratio: bool = False,
+        traits: LossTraits | None = None,
         critic: Critic | None = None,
     ) -> None:
         """Prepare AdamW over the model's trainable parameters.
@@ -86,11 +87,11 @@ class Learner:
             temperature: Of sampling; log-probabilities are taken at it. 0 (greedy) counts as 1, as in `Completion.logprobs`.
             reference: Needed when `config.kl_coef` is above 0; see `dpepo.learning.freeze`.
             share_prompts: Compute equal prompts once per forward pass where the model allows it. Has no effect on the result.
-            sequence_ratio: One importance ratio per reply (GSPO) instead of one per token.
+            traits: What the algorithm minimises where `config` says nothing; None: clipped ratios of tokens, k3 in the loss.
             critic: The value head and its settings, for PPO.
 
         Raises:
-            ValueError: A KL weight without a reference, or a model with nothing to train.
+            ValueError: A KL weight without a reference, a model with nothing to train, or a mean by a length not given.
         """
         if config.kl_coef > 0 and reference is None:
             raise ValueError("actor.kl_coef above 0 needs a reference policy: pass reference=freeze(model)")
@@ -105,11 +106,11 @@ class Learner:
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         if not self._parameters:
             raise ValueError("the model has no trainable parameter")
-        self._sequence_ratio = sequence_ratio
-        self.critic = critic
-        if critic is not None:
-            self._parameters += list(critic.head.parameters())
+        self._objective = Objective.of(config, traits)
         self._optimizer = MasterAdamW(self._parameters, lr=config.lr, weight_decay=config.weight_decay)
+        self.critic = critic
+        # apart from the policy's: a new head learns at another rate, and its gradient is no reason to clip the policy's
+        self._head_optimizer = MasterAdamW(critic.head.parameters(), lr=critic.lr, weight_decay=0.0) if critic else None
 
     def set_lr(self, lr: float) -> None:
         """Learning rate of the steps to come."""
@@ -181,7 +182,7 @@ class Learner:
         self.model.train()
         num_tokens = sum(len(sample.token_ids) for sample in samples)
         loss_sum = 0.0
-        self._optimizer.zero_grad()
+        self._zero_grad()
         for batch in self._batches(samples):
             loss = -score_tokens(self.model, batch).logprobs_N.sum()
             (loss / num_tokens).backward()  # type: ignore[no-untyped-call]
@@ -201,6 +202,7 @@ class Learner:
         """Optimiser state and counters, without the model's weights; for `torch.save`."""
         return {
             "critic": None if self.critic is None else self.critic.head.state_dict(),
+            "critic_optimizer": None if self._head_optimizer is None else self._head_optimizer.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "num_updates": self.num_updates,
             "num_skipped": self.num_skipped,
@@ -209,8 +211,9 @@ class Learner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state_dict` was taken; the model's weights are loaded by whoever saved them."""
-        if self.critic is not None:
+        if self.critic is not None and self._head_optimizer is not None:
             self.critic.head.load_state_dict(state["critic"])
+            self._head_optimizer.load_state_dict(state["critic_optimizer"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.num_updates = state["num_updates"]
         self.num_skipped = state["num_skipped"]
@@ -277,8 +280,8 @@ class Learner:
 
     def _actor_backward(self, minibatch: Sequence[TrainingSample], rollout: Rollout) -> dict[str, float]:
         """Gradients of the minibatch's loss; returns sums over its tokens, "loss", "tokens" and "computed" among them."""
-        self._optimizer.zero_grad()  # an interrupted update may have left gradients behind
-        weight = dict(zip(map(id, minibatch), sample_weights(minibatch, config=self.config), strict=True))
+        self._zero_grad()  # an interrupted update may have left gradients behind
+        weight = dict(zip(map(id, minibatch), sample_weights(minibatch, objective=self._objective), strict=True))
         active = [sample for sample in minibatch if self._has_gradient(sample)]
         num_tokens, num_computed = (sum(len(sample.token_ids) for sample in some) for some in (minibatch, active))
         sums = Counter({"tokens": float(num_tokens), "computed": float(num_computed), "loss": 0.0})
@@ -295,8 +298,7 @@ class Learner:
                 weights_N=torch.tensor(weights, device=device),
                 reference_N=self._reference_logprobs(batch),
                 lengths=[len(sample.token_ids) for sample in batch.samples],
-                config=self.config,
-                sequence_ratio=self._sequence_ratio,
+                objective=self._objective,
             )
             terms.loss.backward()  # type: ignore[no-untyped-call]
             sums.update({**terms.sums, "loss": terms.loss.item(), "actor/entropy": scores.entropy_N.sum().item()})
@@ -330,21 +332,29 @@ class Learner:
     def _step(self, *, finite: bool) -> float:
         """Clip and step, or leave all as it was when loss or gradient is not finite. Returns the norm before clipping."""
         # the loss is asked as well: a bound that holds back a NaN leaves gradients that look fine
-        norm = self._optimizer.clip(self.config.max_grad_norm) if finite else math.nan
+        optimizers = [self._optimizer] if self._head_optimizer is None else [self._optimizer, self._head_optimizer]
+        norms = [optimizer.clip(self.config.max_grad_norm) for optimizer in optimizers] if finite else [math.nan]
+        norm = norms[0] if all(map(math.isfinite, norms)) else math.nan
         if math.isfinite(norm):
-            self._optimizer.step()
+            for optimizer in optimizers:
+                optimizer.step()
             self.num_updates += 1
             self.num_skipped_in_a_row = 0
         else:
             self.num_skipped += 1
             self.num_skipped_in_a_row += 1
-        self._optimizer.zero_grad()
+        self._zero_grad()
         if self.num_skipped_in_a_row >= self.config.max_skipped:
             raise JobError(
                 f"{self.num_skipped_in_a_row} optimiser steps in a row were not finite; the weights are those of the last good "
                 f"step. Try: a smaller learning rate than {self.lr:g}"
             )
         return norm
+
+    def _zero_grad(self) -> None:
+        self._optimizer.zero_grad()
+        if self._head_optimizer is not None:
+            self._head_optimizer.zero_grad()
 
     def _step_metrics(self, prefix: str, norms: Sequence[float], *, num_tokens: int) -> dict[str, float]:
         finite = [norm for norm in norms if math.isfinite(norm)]

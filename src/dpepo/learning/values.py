@@ -1,6 +1,6 @@
 """The value of a prompt, for PPO: a linear head on the model's last hidden state where the reply begins.
 
-Shapes: B prompts, L positions, H hidden size.
+Shapes: B prompts, D of them different, L positions, H hidden size.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ValueHead(torch.nn.Linear):
 def prompt_values(
     model: Any, head: ValueHead, prompts: Sequence[Ids], *, max_tokens: int
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
-    """Values of prompts, in forward passes of prompts of similar length.
+    """Values of prompts, in forward passes of prompts of similar length; equal prompts are computed once.
 
     Args:
         model: A causal language model of transformers, or one wrapped by PEFT.
@@ -38,15 +38,19 @@ def prompt_values(
     Yields:
         Places in ``prompts`` and the values of those, with gradient where gradients are on.
     """
-    order = sorted(range(len(prompts)), key=lambda place: len(prompts[place]))
-    parts: list[list[int]] = []
-    for place in order:
-        if parts and (len(parts[-1]) + 1) * len(prompts[place]) <= max_tokens:
-            parts[-1].append(place)
+    places: dict[Ids, list[int]] = {}
+    for place, prompt in enumerate(prompts):
+        places.setdefault(prompt, []).append(place)
+    parts: list[list[Ids]] = []
+    for prompt in sorted(places, key=len):
+        if parts and (len(parts[-1]) + 1) * len(prompt) <= max_tokens:
+            parts[-1].append(prompt)
         else:
-            parts.append([place])
+            parts.append([prompt])
     for part in parts:
-        yield part, _values(model, head, [prompts[place] for place in part])
+        values_D = _values(model, head, part)
+        rows = [row for row, prompt in enumerate(part) for _ in places[prompt]]
+        yield [place for prompt in part for place in places[prompt]], values_D[torch.tensor(rows, device=values_D.device)]
 
 
 def value_loss(values_B: torch.Tensor, *, old_B: torch.Tensor, targets_B: torch.Tensor, clip: float) -> torch.Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dpepo.config import Config
 from dpepo.envs import EnvPool
-from dpepo.errors import JobError
+from dpepo.errors import ConfigError, JobError
 from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rewards import score_episode
@@ -18,6 +18,15 @@ from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode, EpisodeGroup, Task
 
 STAGE = "rl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected:
+    """What a step plays."""
+
+    groups: list[EpisodeGroup]  # to learn from
+    drawn: list[EpisodeGroup]  # as played first: rates over groups chosen for their outcomes would say nothing of the policy
+    metrics: dict[str, float]  # how many were replaced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,21 +41,21 @@ class Collector:
     run: RunFolder  # receives every episode, those of replaced groups too
     experts: dict[str, list[str] | None] = field(default_factory=dict)  # gold actions by task id, asked for once
 
-    def collect(
-        self, step: int, *, on_episode: Callable[[Episode], None] | None = None
-    ) -> tuple[list[EpisodeGroup], dict[str, float]]:
-        """The groups of a step, and how many were replaced.
+    def collect(self, step: int, *, on_episode: Callable[[Episode], None] | None = None) -> Collected:
+        """The groups of a step.
 
         Groups whose episodes all ended alike teach nothing. ``train.refill`` rounds replace them by groups of other tasks where
         those differ (dynamic sampling of DAPO, arXiv 2503.14476, bounded).
 
         Raises:
             JobError: All episodes were lost to faults, so that there is nothing to learn from.
+            ConfigError: ``algorithm.process_reward`` in a world without experts.
         """
         train, seed = self.config.train, self.config.seed
         tasks = pick_tasks(self.tasks, step=step, count=train.tasks_per_step, seed=seed)
-        groups = self._play(tasks, seed=step_seed(seed, step), step=step, on_episode=on_episode)
-        _check_any_left(groups, step=step)
+        drawn = self._play(tasks, seed=step_seed(seed, step), step=step, on_episode=on_episode)
+        _check_any_left(drawn, step=step)
+        groups = list(drawn)
         num_replaced = num_rounds = 0
         for number in range(1, train.refill + 1):
             flat = [place for place, group in enumerate(groups) if ended_alike(group)]
@@ -60,11 +69,12 @@ class Collector:
                     groups[place] = group
                     num_replaced += 1
         counts = {"train/refill_rounds": num_rounds, "train/refilled_groups": num_replaced} if train.refill else {}
-        return groups, {name: float(count) for name, count in counts.items()}
+        return Collected(groups=groups, drawn=drawn, metrics={name: float(count) for name, count in counts.items()})
 
     def _play(
         self, tasks: Sequence[Task], *, seed: int, step: int, on_episode: Callable[[Episode], None] | None
     ) -> list[EpisodeGroup]:
+        experts = self._experts(tasks) if self.config.algorithm.process_reward else [None] * len(tasks)
         played = play_groups(
             tasks,
             group_size=self.config.train.group_size,
@@ -76,7 +86,6 @@ class Collector:
             max_active=self.config.sampling.batch_size,
             on_episode=on_episode,
         )
-        experts = self._experts(tasks) if self.config.algorithm.process_reward else [None] * len(tasks)
         groups = [
             EpisodeGroup(
                 task=task,
@@ -91,6 +100,11 @@ class Collector:
         new = [task.id for task in tasks if task.id not in self.experts]
         if new:
             self.experts.update(zip(new, self.pool.expert_many(new), strict=True))
+        if all(expert is None for expert in self.experts.values()):
+            raise ConfigError(
+                f"algorithm.process_reward needs a world that knows a way to the goal, {self.config.env.world!r} does not. "
+                "Try: algorithm.process_reward=false"
+            )
         return [self.experts[task.id] for task in tasks]
 
 

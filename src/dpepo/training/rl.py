@@ -100,7 +100,7 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
 def _note_settings(session: Session, *, progress: Progress) -> None:
     """Say once how replies are drawn, and what cannot teach anything."""
     progress.note(sampling_note(session.policy, play_settings(session.config).sampling))
-    if session.config.train.group_size == 1:
+    if session.config.train.group_size == 1 and session.algorithm.compares_siblings:
         progress.note("train.group_size is 1: nothing to compare episodes with, so nothing is learnt. Try: 8")
 
 
@@ -120,7 +120,8 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     """
     config, learner = session.config, session.learner
     began = time.perf_counter()
-    groups, counts = session.collector.collect(step, on_episode=on_episode)
+    collected = session.collector.collect(step, on_episode=on_episode)
+    groups = collected.groups
     values = turn_values(groups, learner=learner) if session.algorithm.uses_values else None
     credited = session.algorithm.advantages_many(groups, values=values)
     samples = build_samples(credited, values=values)
@@ -128,7 +129,7 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     update = learner.update(samples, lr=learning_rate(step, num_steps=config.train.steps, config=config.actor))
     session.policy.version = f"step-{step:04d}"
     timing = {"timing_s/rollout": played_at - began, "timing_s/update": time.perf_counter() - played_at}
-    return {**episode_metrics(groups), **group_metrics(credited), **counts, **update, **timing}
+    return {**episode_metrics(collected.drawn), **group_metrics(credited), **collected.metrics, **update, **timing}
 
 
 def turn_values(groups: Sequence[EpisodeGroup], *, learner: Learner) -> list[list[list[float]]]:
@@ -147,15 +148,16 @@ def turn_values(groups: Sequence[EpisodeGroup], *, learner: Learner) -> list[lis
 
 def make_learner(config: Config, model: PreTrainedModel, *, algorithm: Algorithm, reference: Reference | None) -> Learner:
     """The learner that an algorithm needs."""
-    critic = None
+    critic, own = None, config.algorithm
     if algorithm.uses_values:
-        critic = Critic(ValueHead(model), coef=config.algorithm.value_coef, clip=config.algorithm.value_clip)
+        critic = Critic(ValueHead(model), coef=own.value_coef, clip=own.value_clip, lr=own.value_lr)
+    length = config.actor.loss_length or config.sampling.max_new_tokens
     return Learner(
         model,
-        config=config.actor,
+        config=config.actor.model_copy(update={"loss_length": length}),
         temperature=config.sampling.temperature,
         reference=reference,
-        sequence_ratio=algorithm.sequence_ratio,
+        traits=algorithm.loss,
         critic=critic,
     )
 
@@ -179,7 +181,7 @@ def _train(session: Session, *, done: int, minutes: float, progress: Progress) -
             metrics |= session.validation.play(step)
         run.metrics.log(STAGE, step, metrics)
         progress.advance(1, success=metrics["episode/success_rate"])
-        without_signal = 0 if metrics["group/frac_zero_std"] < 1.0 else without_signal + 1
+        without_signal = 0 if metrics["group/frac_zero_advantage"] < 1.0 else without_signal + 1
         if without_signal and without_signal % PATIENCE == 0:
             progress.note(_no_signal_note(without_signal, step=step, config=config))
         score = metrics.get("val/success_rate") if config.train.keep_best else None
