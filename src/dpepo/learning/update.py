@@ -281,28 +281,33 @@ class Learner:
     def _actor_backward(self, minibatch: Sequence[TrainingSample], rollout: Rollout) -> dict[str, float]:
         """Gradients of the minibatch's loss; returns sums over its tokens, "loss", "tokens" and "computed" among them."""
         self._zero_grad()  # an interrupted update may have left gradients behind
-        weight = dict(zip(map(id, minibatch), sample_weights(minibatch, objective=self._objective), strict=True))
-        active = [sample for sample in minibatch if self._has_gradient(sample)]
-        num_tokens, num_computed = (sum(len(sample.token_ids) for sample in some) for some in (minibatch, active))
-        sums = Counter({"tokens": float(num_tokens), "computed": float(num_computed), "loss": 0.0})
-        for batch in self._batches(active):
+        weights = dict(zip(map(id, minibatch), sample_weights(minibatch, objective=self._objective), strict=True))
+        num_tokens = sum(len(sample.token_ids) for sample in minibatch)
+        sums = Counter({"tokens": float(num_tokens), "loss": 0.0})
+        sums.update(self._accumulate([sample for sample in minibatch if self._has_gradient(sample)], weights, rollout))
+        sums.update(self._critic_backward(minibatch))
+        return dict(sums)
+
+    def _accumulate(self, samples: Sequence[TrainingSample], weights: dict[int, float], rollout: Rollout) -> dict[str, float]:
+        """Add the gradients of some samples of a minibatch; weights are by sample and of the whole, so that parts add up."""
+        sums = Counter({"computed": float(sum(len(sample.token_ids) for sample in samples))})
+        for batch in self._batches(samples):
             scores = score_tokens(self.model, batch, temperature=self.temperature)
-            device = batch.target_N.device
-            per_token = [rollout.of(sample, weight[id(sample)]) for sample in batch.samples]
-            old, weights = ([value for pair in per_token for value in pair[part]] for part in (0, 1))
+            device, dtype = batch.target_N.device, scores.logprobs_N.dtype
+            per_token = [rollout.of(sample, weights[id(sample)]) for sample in batch.samples]
+            old, counts = ([value for pair in per_token for value in pair[part]] for part in (0, 1))
             advantages = [sample.advantage for sample in batch.samples for _ in sample.token_ids]
             terms = actor_loss(
                 scores.logprobs_N,
-                old_N=torch.tensor(old, device=device),
-                advantages_N=torch.tensor(advantages, device=device),
-                weights_N=torch.tensor(weights, device=device),
+                old_N=torch.tensor(old, device=device, dtype=dtype),
+                advantages_N=torch.tensor(advantages, device=device, dtype=dtype),
+                weights_N=torch.tensor(counts, device=device, dtype=dtype),
                 reference_N=self._reference_logprobs(batch),
                 lengths=[len(sample.token_ids) for sample in batch.samples],
                 objective=self._objective,
             )
             terms.loss.backward()  # type: ignore[no-untyped-call]
             sums.update({**terms.sums, "loss": terms.loss.item(), "actor/entropy": scores.entropy_N.sum().item()})
-        sums.update(self._critic_backward(minibatch))
         return dict(sums)
 
     def _critic_backward(self, minibatch: Sequence[TrainingSample]) -> dict[str, float]:
