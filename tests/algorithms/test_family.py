@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 from statistics import fmean, pstdev, stdev
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from dpepo.algorithms import Algorithm, load_algorithm
 from dpepo.algorithms.gigpo import anchors
-from dpepo.config import AlgorithmConfig
+from dpepo.config import AlgorithmConfig, KlEstimator, KlPlace, LossAverage, LossTraits
 from dpepo.errors import ConfigError
 from dpepo.types import (
     Completion,
@@ -101,6 +102,14 @@ def test_reinforce_plus_plus_normalises_over_the_whole_step() -> None:
     assert credited[0].trajectory[0] != 0  # a group without differences still learns: its task was easier than others
 
 
+def test_algorithms_bring_the_loss_of_their_papers() -> None:
+    assert algorithm("dpepo").loss == algorithm("grpo").loss == LossTraits()
+    assert algorithm("dr_grpo").loss == LossTraits(loss_average=LossAverage.CONSTANT)
+    assert algorithm("reinforce_pp").loss == LossTraits(kl=KlEstimator.K1, kl_in=KlPlace.REWARD)
+    gspo = algorithm("gspo").loss
+    assert (gspo.sequence_ratio, gspo.loss_average, gspo.clip_low, gspo.clip_high) == (True, LossAverage.TURNS, 3e-4, 4e-4)
+
+
 def test_gspo_has_grpos_advantages_and_one_ratio_per_reply() -> None:
     assert only("gspo", FOUR).turns == only("grpo", FOUR).turns
     assert algorithm("gspo").loss.sequence_ratio and not algorithm("grpo").loss.sequence_ratio
@@ -118,6 +127,34 @@ def test_gigpo_adds_what_a_turn_is_worth_among_turns_from_the_same_state() -> No
 
 def test_gigpo_without_its_step_part_is_grpo_to_the_digit() -> None:
     assert only("gigpo", FOUR, step_weight=0.0).turns == only("grpo", FOUR).turns
+
+
+def test_an_anchor_met_again_in_the_same_episode_is_the_same_state() -> None:
+    """Going round in circles: the second visit of the hall is nearer to the goal, so it is worth more."""
+    siblings = group(walk(1.0, "a", "hall", "goal"), walk(0.0, "b"))
+    credited = only("gigpo", siblings, discount=0.5, step_weight=1.0)
+    phi = credited.trajectory[0]
+    assert phi is not None
+    steps = [value - phi for value in credited.turns[0]]
+    returns = [0.25, 1.0, 0.0]  # hall, hall again, the sibling's hall
+    assert steps == pytest.approx(
+        [(0.25 - fmean(returns)) / stdev(returns), 0.0, (1.0 - fmean(returns)) / stdev(returns)], 1e-4
+    )
+
+
+def test_worlds_that_tell_their_state_are_compared_by_it_and_ended_copies_are_told_apart() -> None:
+    def seen(**observed: Any) -> ScoredEpisode:
+        one = walk(0.0, "x", "y")
+        [first, last] = one.episode.turns
+        step = first.steps[0].model_copy(update={"observation": Observation(**observed)})
+        turns = (first.model_copy(update={"steps": (step,)}), last)
+        return one.model_copy(update={"episode": one.episode.model_copy(update={"turns": turns})})
+
+    def second(**observed: Any) -> tuple[str, ...]:
+        return anchors(seen(**observed).episode)[1]
+
+    assert second(text="one wording", state="s1") == second(text="another", state="s1") != second(text="another", state="s2")
+    assert second(text="same") != second(text="same", ended=True)
 
 
 def test_the_anchor_of_several_copies_does_not_depend_on_their_numbers() -> None:
@@ -142,6 +179,15 @@ def test_ppo_estimates_advantages_over_turns_and_gives_the_values_their_targets(
         ppo.advantages_many([siblings])
 
 
+def test_values_of_lost_siblings_may_be_anything() -> None:
+    siblings = group(walk(1.0, "a"), walk(None, "a", "b"), walk(0.0, "a"))
+    kept, other = (
+        algorithm("ppo").advantages_many([siblings], values=[[[0.5], lost, [0.25]]])[0] for lost in ([math.nan] * 2, [0.0] * 2)
+    )
+    assert kept == other
+    assert kept.turns[1] == kept.returns[1] == ()
+
+
 def test_with_perfect_values_ppo_has_nothing_to_correct() -> None:
     siblings = group(walk(1.0, "a", "b", "c"))
     [credited] = algorithm("ppo", discount=1.0, lam=0.9).advantages_many([siblings], values=[[[1.0, 1.0, 1.0]]])
@@ -163,6 +209,23 @@ def test_permuting_siblings_permutes_their_advantages(name: str, outcomes: list[
     after = only(name, group(*(siblings[place] for place in order))).turns
     for new, old in enumerate(order):
         assert after[new] == pytest.approx(before[old], abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(outcomes=outcomes, seed=st.integers(0, 99))
+def test_permuting_siblings_permutes_the_advantages_and_targets_of_ppo(outcomes: list[float | None], seed: int) -> None:
+    rng = random.Random(seed)
+    siblings = [walk(outcome, *rng.choices("abc", k=rng.randint(1, 3))) for outcome in outcomes]
+    values = [[rng.random() for _ in sibling.step_rewards] for sibling in siblings]
+    order = rng.sample(range(len(siblings)), len(siblings))
+    ppo = algorithm("ppo")
+    [before] = ppo.advantages_many([group(*siblings)], values=[values])
+    [after] = ppo.advantages_many([group(*(siblings[p] for p in order))], values=[[values[p] for p in order]])
+    for new, old in enumerate(order):
+        assert after.turns[new] == pytest.approx(before.turns[old], abs=1e-6)
+        assert after.returns[new] == before.returns[old]
+    every = [phi for turns in before.turns for phi in turns]
+    assert sum(every) == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ["dr_grpo", "grpo", "gspo", "reinforce_pp", "rloo"])

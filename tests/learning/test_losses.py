@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpepo.config import ActorConfig, KlEstimator, KlPlace, LossAverage
+from dpepo.config import ActorConfig, KlEstimator, KlPlace, LossAverage, LossTraits
 from dpepo.learning.losses import (
     Objective,
     actor_loss,
@@ -116,6 +116,14 @@ def test_every_episode_counts_alike_however_many_turns_it_has() -> None:
 def test_a_constant_mean_needs_its_constant() -> None:
     with pytest.raises(ValueError, match="loss_length"):
         Objective.of(ActorConfig(loss_average=LossAverage.CONSTANT))
+
+
+def test_what_is_configured_wins_over_the_traits_of_an_algorithm() -> None:
+    traits = LossTraits(sequence_ratio=True, clip_low=3e-4, kl_in=KlPlace.REWARD)
+    objective = Objective.of(ActorConfig(kl_coef=0.5, clip_high=0.28, kl_in=KlPlace.LOSS, dual_clip=3.0), traits)
+    assert objective == Objective(
+        sequence_ratio=True, clip_low=3e-4, clip_high=0.28, kl_in=KlPlace.LOSS, dual_clip=3.0, kl_coef=0.5
+    )
 
 
 def test_a_sequence_ratio_is_the_geometric_mean_of_its_tokens_ratios() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from tests.support.tiny_models import tiny_model
 
@@ -49,6 +52,35 @@ def test_values_move_to_their_targets_by_the_update_although_no_advantage_does_a
     assert torch.allclose(torch.tensor(one.values(PROMPTS)), torch.tensor(targets), atol=0.2)
 
 
+def test_equal_prompts_are_computed_once_and_learnt_from_as_often_as_they_are_there() -> None:
+    one = learner()
+    torch.nn.init.normal_(one.critic.head.weight)  # type: ignore[union-attr]
+    twice = [PROMPTS[1], PROMPTS[0], PROMPTS[1]]
+    seen: list[int] = []
+    hook = one.model.register_forward_pre_hook(lambda _, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True)
+    values = one.values(twice)
+    hook.remove()
+    assert sum(seen) == 2 and values[0] == values[2] != values[1]
+    [(places, values_B)] = prompt_values(one.model, one.critic.head, twice, max_tokens=99)  # type: ignore[union-attr]
+    values_B.sum().backward()  # type: ignore[no-untyped-call]
+    assert sorted(places) == [0, 1, 2]
+    assert one.critic.head.bias.grad.item() == 3  # type: ignore[union-attr]
+
+
+def test_the_head_learns_at_a_rate_of_its_own_and_a_step_that_is_not_finite_leaves_it_alone() -> None:
+    model = tiny_model()
+    slow = Learner(model, config=ActorConfig(kl_coef=0, lr=1e-9), critic=Critic(ValueHead(model), lr=1e-2))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    slow.update(samples([1.0] * 4))
+    head = slow.critic.head  # type: ignore[union-attr]
+    assert head.bias.item() == pytest.approx(1e-2, rel=1e-3)
+    assert all(torch.allclose(p, old, atol=1e-8) for p, old in zip(model.parameters(), before, strict=True))
+    kept = head.weight.detach().clone()
+    metrics = slow.update(samples([1.0, float("nan"), 0.0, 0.0]))
+    assert metrics["actor/skipped"] == 1
+    assert torch.equal(head.weight, kept)
+
+
 def test_the_clipped_loss_is_the_larger_of_both() -> None:
     now, old, targets = torch.tensor([1.0, 0.1]), torch.zeros(2), torch.tensor([1.0, 1.0])
     assert torch.allclose(value_loss(now, old_B=old, targets_B=targets, clip=0.2), torch.tensor([0.5 * 0.64, 0.5 * 0.81]))
@@ -58,5 +90,8 @@ def test_a_learner_that_is_resumed_has_its_head_again() -> None:
     one, other = learner(), learner()
     one.update(samples([1.0, 0.0, 0.5, -0.5]))
     other.model.load_state_dict(one.model.state_dict())
-    other.load_state_dict(one.state_dict())
+    other.load_state_dict(copy.deepcopy(one.state_dict()))
     assert other.values(PROMPTS) == one.values(PROMPTS) != [0.0] * 4
+    for each in (one, other):
+        each.update(samples([1.0, 0.0, 0.5, -0.5]))
+    assert other.values(PROMPTS) == one.values(PROMPTS)  # with the head's moments
