@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from dpepo.runs.stats import pass_at_k, wilson_interval
+from dpepo.runs.stats import pass_at_k, t_interval, t_quantile, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,23 @@ def test_impossible_counts_are_refused(n: int, successes: int, k: int) -> None:
     if not 0 <= successes <= n:
         with pytest.raises(ValueError, match="must be"):
             wilson_interval(successes, n)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (10, 2.228), (30, 2.042), (120, 1.980)],
+)
+def test_t_quantiles_are_those_of_the_printed_tables(freedom: int, quantile: float) -> None:
+    """Two-sided 95 %."""
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=5e-4)
+
+
+def test_a_t_interval_says_mean_spread_and_number() -> None:
+    """By hand: the standard deviation of 1, 2, 3, 6 is sqrt(14 / 3), t for 3 degrees of freedom 3.182."""
+    mean, half_width, n = t_interval([1.0, 2.0, 3.0, 6.0])
+    assert (mean, n) == (3.0, 4)
+    assert half_width == pytest.approx(3.18245 * math.sqrt(14 / 3) / 2, abs=1e-4)
+    assert t_interval([0.5]) == (0.5, None, 1)
+    assert t_interval([0.5, 0.5]) == (0.5, 0.0, 2)
+    with pytest.raises(ValueError, match="at least one"):
+        t_interval([])
