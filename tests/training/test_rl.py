@@ -73,7 +73,7 @@ def episodes_of(config: Config, stage: str = "rl") -> list[tuple[int, ScoredEpis
 
 
 def without_times(rows: list[MetricsRow]) -> list[tuple[int, dict[str, object]]]:
-    return [(row.step, {k: v for k, v in row.values.items() if not k.startswith("timing")}) for row in rows]
+    return [(row.step, {k: v for k, v in row.values.items() if not k.startswith(("timing_s/", "perf/"))}) for row in rows]
 
 
 def test_success_rises_and_kl_starts_at_nothing(cold_start: ColdStart, tmp_path: Path) -> None:

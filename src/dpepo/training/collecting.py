@@ -13,7 +13,7 @@ from dpepo.errors import ConfigError, JobError
 from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rewards import score_episode
-from dpepo.rollout import lost_reason, play_groups, play_settings
+from dpepo.rollout import PlayClock, lost_reason, play_groups, play_settings
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode, EpisodeGroup, Task
 
@@ -39,6 +39,7 @@ class Collector:
     prompts: PromptBuilder
     policy: HfPolicy
     run: RunFolder  # receives every episode, those of replaced groups too
+    clock: PlayClock = field(default_factory=PlayClock)  # of the whole session
     experts: dict[str, list[str] | None] = field(default_factory=dict)  # gold actions by task id, asked for once
 
     def collect(self, step: int, *, on_episode: Callable[[Episode], None] | None = None) -> Collected:
@@ -85,6 +86,7 @@ class Collector:
             prompts=self.prompts,
             max_active=self.config.sampling.batch_size,
             on_episode=on_episode,
+            clock=self.clock,
         )
         groups = [
             EpisodeGroup(

@@ -20,7 +20,7 @@ from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
 from dpepo.training.collecting import STAGE, Collector
-from dpepo.training.metrics import episode_metrics
+from dpepo.training.metrics import episode_metrics, step_timing
 from dpepo.training.validation import Validation, is_best
 from dpepo.types import Episode, EpisodeGroup, Record, Task
 
@@ -119,7 +119,8 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
         JobError: All episodes were lost to faults, so that there is nothing to learn from.
     """
     config, learner = session.config, session.learner
-    began = time.perf_counter()
+    clock = session.collector.clock
+    began, sampled_s, env_s = time.perf_counter(), clock.sample_s, clock.env_s
     collected = session.collector.collect(step, on_episode=on_episode)
     groups = collected.groups
     values = turn_values(groups, learner=learner) if session.algorithm.uses_values else None
@@ -128,7 +129,13 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     played_at = time.perf_counter()
     update = learner.update(samples, lr=learning_rate(step, num_steps=config.train.steps, config=config.actor))
     session.policy.version = f"step-{step:04d}"
-    timing = {"timing_s/rollout": played_at - began, "timing_s/update": time.perf_counter() - played_at}
+    timing = step_timing(
+        groups,
+        sample_s=clock.sample_s - sampled_s,
+        env_s=clock.env_s - env_s,
+        rollout_s=played_at - began,
+        update_s=time.perf_counter() - played_at,
+    )
     return {**episode_metrics(collected.drawn), **group_metrics(credited), **collected.metrics, **update, **timing}
 
 
