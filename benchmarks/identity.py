@@ -37,7 +37,8 @@ for line in sys.stdin:
             if not again:
                 score = round(100 * server.getScore())
                 answers.append([text, score, bool(server.getCompleted()) or score < 0])  # the wrapper's own rule of the end
-    getattr(getattr(env._gateway.jvm.scala.util, "Random$"), "MODULE$").setSeed(0)  # the list draws among names of equal things; dpepo asks with this seed
+    # the list draws among names of equal things; dpepo asks with this seed
+    getattr(getattr(env._gateway.jvm.scala.util, "Random$"), "MODULE$").setSeed(0)
     valid = json.loads(server.getValidActionObjectCombinationsJSON()).get("validActions", [])
     print(json.dumps({"answers": answers, "valid": sorted({entry["action"] for entry in valid})}), flush=True)
 env.close()

@@ -2,12 +2,13 @@
 
     python benchmarks/learning.py [--json FILE] [--tasks 8] [--large]
 
-Samples are real: groups of the demo's recipe, played in ScienceWorld by the base model that ships with dpepo; for ``--large``
-(a 100M-class model with random weights) at most 16 of long prompts, the oracle's turns with full observations. Every contestant
-runs in a fresh process on one thread in float32, makes one step to warm up and then three; CPU seconds are those of the process,
-memory is the most it grew during the steps.
+Samples are real: groups of the demo's recipe, played in ScienceWorld by the base model that ships with dpepo; for
+``--large`` (a 100M-class model with random weights) 16 of long prompts, the oracle's turns with full observations. Every
+contestant runs in a fresh process on one thread in float32, makes one step to warm up and then three; CPU seconds are those of
+the process, memory is the most it grew during the steps.
 
-plain: prompts padded on the left and replies on the right to the longest of all, logits of every position, as the authors' code does.
+plain: prompts padded on the left and replies on the right to the longest of all, logits of every position, as the authors'
+code does.
 trl: ``GRPOTrainer._compute_loss`` and ``SFTTrainer.compute_loss`` of TRL, on batches padded to the longest of each batch.
 """
 
@@ -87,7 +88,7 @@ def demo_samples(tasks: int) -> list[dict[str, Any]]:
 
 
 def long_samples(count: int) -> list[dict[str, Any]]:
-    """Turns of the oracle with the default words and full observations; the ids are those of the words, hashed into a vocabulary."""
+    """Turns of the oracle with the default words and full observations; a word's id is its hash."""
     from dpepo.config import PromptConfig
     from dpepo.envs import LocalPool, load_world
     from dpepo.protocol import PromptBuilder
@@ -269,7 +270,7 @@ def plain_step(model: Any, samples: list[Any], kind: str) -> Step:
 
 
 def trl_step(model: Any, samples: list[Any], kind: str) -> Step:
-    """TRL's own loss functions on batches padded to their longest; samples come in order of length, as TRL's samplers can give."""
+    """TRL's own loss functions on batches padded to their longest, in order of length, as TRL's samplers can give."""
     import copy
 
     import torch
@@ -392,12 +393,13 @@ def main() -> None:
         file.write_text(json.dumps(samples))
         share = repeated_share(samples)
         print(
-            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens; of the prompt "
-            f"tokens {share['in_equal_prompts']:.0%} stand in equal prompts, {share['in_shared_beginnings']:.0%} in shared "
+            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens; of the "
+            f"prompt tokens {share['in_equal_prompts']:.0%} stand in equal prompts, {share['in_shared_beginnings']:.0%} in shared "
             f"beginnings: computing each once could be at most {share['bound']:.2f} times faster per token\n"
         )
         print(
-            "| step | contestant | tokens/s of CPU | dpepo is | memory MB | loss | gradient norm |\n|---|---|---|---|---|---|---|"
+            "| step | contestant | tokens/s of CPU | dpepo is | memory MB | loss | gradient norm |\n"
+            "|---|---|---|---|---|---|---|"
         )
         figures: dict[str, Any] = {"samples": share}
         for kind in ("rl", "sft"):

@@ -67,7 +67,7 @@ def measure(arguments: argparse.Namespace) -> None:
     began = time.perf_counter()
     learner.update(samples)
     size = sum(parameter.numel() for parameter in model.parameters())
-    print(f"{size / 1e6:.0f} {loaded / 2**30:.2f} {peak() / 2**30:.2f} {time.perf_counter() - began:.1f}")  # noqa: T201
+    print(f"{size / 1e6:.0f} {loaded / 2**30:.2f} {peak() / 2**30:.2f} {time.perf_counter() - began:.1f}")
 
 
 def peak() -> int:
@@ -89,12 +89,12 @@ def main() -> None:
     if arguments.one:
         measure(arguments)
         return
-    print("| way | million weights | GiB before the step | GiB at most | seconds |\n|---|---|---|---|---|")  # noqa: T201
+    print("| way | million weights | GiB before the step | GiB at most | seconds |\n|---|---|---|---|---|")
     for name, extra in WAYS.items():
         words = [sys.executable, __file__, "--one", *sys.argv[1:], *extra]
         with tempfile.TemporaryDirectory() as folder:
             found = subprocess.run(words, capture_output=True, text=True, check=True, cwd=Path(folder)).stdout.split()
-        print(f"| {name} | {' | '.join(found)} |", flush=True)  # noqa: T201
+        print(f"| {name} | {' | '.join(found)} |", flush=True)
 
 
 if __name__ == "__main__":
