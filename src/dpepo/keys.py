@@ -19,11 +19,20 @@ from dpepo.config import Config
 
 # Names of the paper, its code and neighbouring projects that spelling alone would not lead to ours.
 OTHER_NAMES = {
+    "adv_estimator": "algorithm.name",
     "batch_size": "train.tasks_per_step",
+    "clip_ratio_c": "actor.dual_clip",
+    "clip_ratio_high": "actor.clip_high",
+    "clip_ratio_low": "actor.clip_low",
+    "cliprange_value": "algorithm.value_clip",
     "env_name": "env.world",
+    "filter_groups": "train.refill",
+    "gae_lambda": "algorithm.lam",
     "group_n": "train.group_size",
     "kl_loss_coef": "actor.kl_coef",
+    "kl_loss_type": "actor.kl",
     "learning_rate": "actor.lr",
+    "loss_agg_mode": "actor.loss_average",
     "max_prompt_length": "model.max_length",
     "max_response_length": "sampling.max_new_tokens",
     "max_steps": "rollout.max_turns",
@@ -31,7 +40,10 @@ OTHER_NAMES = {
     "num_parallel": "env.num_envs",
     "parallel_num": "env.num_envs",
     "rollout_n": "train.group_size",
+    "step_advantage_w": "algorithm.step_weight",
+    "tis_imp_ratio_cap": "actor.truncated_is",
     "total_steps": "train.steps",
+    "use_kl_in_reward": "actor.kl_in",
 }
 
 
