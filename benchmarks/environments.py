@@ -2,10 +2,11 @@
 
     python benchmarks/environments.py [--json FILE] [--data-root FOLDER] [--only scienceworld|alfworld]
 
-The public layout has one ``ScienceWorldEnv`` with a Java machine of its own per copy, and one ``textworld`` environment per
-copy. Every measurement runs in a fresh process; CPU seconds and resident memory are those of that process and all its children.
-The public layout is measured at 1, 2 and 4 copies (ScienceWorld) or 2 and 8 (ALFWorld) and extrapolated linearly to 64, marked "~".
-Both sides do the same actions on the same tasks. Without official games of ALFWorld, generated ones are played by both.
+The public layout has one ``ScienceWorldEnv`` with a Java machine of its own per copy, and one ``textworld`` environment
+per copy. Every measurement runs in a fresh process; CPU seconds and resident memory are those of that process and all
+its children. The public layout is measured at 1, 2 and 4 copies (ScienceWorld) or 2 and 8 (ALFWorld) and extrapolated
+linearly to 64, marked "~". Both sides do the same actions on the same tasks. Without official games of ALFWorld,
+generated ones are played by both.
 """
 
 from __future__ import annotations
