@@ -19,7 +19,7 @@ from dpepo.learning import build_samples, freeze
 from dpepo.rewards import score_episode
 from dpepo.runs.metrics import MetricsRow
 from dpepo.runs.rundir import RunFolder
-from dpepo.training.rl import make_learner, run_train, turn_values
+from dpepo.training.rl import PATIENCE, make_learner, run_train, turn_values
 from dpepo.types import (
     Completion,
     Episode,
@@ -216,9 +216,21 @@ def test_algorithms_that_compare_no_siblings_learn_from_groups_of_one(cold_start
     assert row.values["actor/steps"] == 1 and not same_weights(checkpoint, cold_start.model.parent)
 
 
-def test_the_value_head_lies_beside_the_model_and_not_in_it(cold_start: ColdStart, tmp_path: Path) -> None:
-    checkpoint, _ = run_it(job(cold_start, tmp_path / "ppo", "algorithm.name=ppo"))
-    assert weights(checkpoint).keys() == weights(cold_start.model.parent).keys()
+def test_without_signal_kl_alone_moves_the_weights_and_a_person_is_told(cold_start: ColdStart, tmp_path: Path) -> None:
+    """Case A22, above 0: an untrained model never succeeds. KL starts at 0, so that it is rounding that it pulls back."""
+    settings = (f"model.path={cold_start.untrained}", f"train.steps={PATIENCE}", "actor.kl_coef=0.1", "train.group_size=2")
+    _, notes = run_it(job(cold_start, tmp_path / "run", *settings, "sampling.max_new_tokens=4"))
+    [said] = [note for note in notes if "in a row" in note]
+    assert "only the KL term moved the weights" in said
+
+
+@pytest.mark.parametrize("how", [(), ("model.lora.rank=4",), ("model.dtype=bfloat16",)], ids=["whole", "lora", "bfloat16"])
+def test_the_value_head_lies_beside_the_model_and_not_in_it(
+    cold_start: ColdStart, tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    checkpoint, _ = run_it(job(cold_start, tmp_path / "ppo", "algorithm.name=ppo", *how))
+    plain, _ = run_it(job(cold_start, tmp_path / "grpo", "train.steps=1", "algorithm.name=grpo", *how))
+    assert weights(checkpoint).keys() == weights(plain).keys()
     state = torch.load(Path(checkpoint) / "learner.pt", weights_only=True)
     assert state["critic"]["weight"].abs().sum() > 0 and state["critic_optimizer"]["adamw"]["state"]
 
