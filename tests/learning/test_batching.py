@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.tiny_models import plain_logprobs, sample, tiny_model
 
 from dpepo.learning.batching import build_batches, split_minibatches
-from dpepo.learning.forward import can_share_prompts, score_tokens
+from dpepo.learning.forward import score_tokens
 from dpepo.types import TrainingSample
 
 ids = st.integers(0, 22)
@@ -20,9 +20,9 @@ some_samples = st.lists(
 )
 
 
-def _scores(samples: list[TrainingSample], *, max_tokens: int, share: bool, attention: str = "sdpa") -> list[float]:
+def _scores(samples: list[TrainingSample], *, max_tokens: int, share: bool) -> list[float]:
     """Log-probabilities in the order of `samples`, whatever the order of the batches."""
-    model = tiny_model(attention=attention)
+    model = tiny_model()
     found: dict[int, list[float]] = {}
     for batch in build_batches(samples, max_tokens=max_tokens, share_prompts=share):
         with torch.no_grad():
@@ -32,44 +32,31 @@ def _scores(samples: list[TrainingSample], *, max_tokens: int, share: bool, atte
     return [logprob for one in samples for logprob in found[id(one)]]
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("share", [False, True])
 @settings(max_examples=25, deadline=None)
 @given(samples=some_samples, max_tokens=st.sampled_from([1, 20, 60, 1000]))
-def test_no_cut_into_batches_changes_a_log_probability(
-    attention: str, share: bool, samples: list[TrainingSample], max_tokens: int
-) -> None:
+def test_no_cut_into_batches_changes_a_log_probability(share: bool, samples: list[TrainingSample], max_tokens: int) -> None:
     """T05, T09: against each sequence alone, in float64 after the model."""
     model = tiny_model()
     alone = [value for one in samples for value in plain_logprobs(model, one.prompt_token_ids, one.token_ids, temperature=0.7)]
-    assert _scores(samples, max_tokens=max_tokens, share=share, attention=attention) == pytest.approx(alone, abs=1e-4)
+    assert _scores(samples, max_tokens=max_tokens, share=share) == pytest.approx(alone, abs=1e-4)
 
 
-def test_an_equal_prompt_is_computed_once_and_an_equal_reply_as_well() -> None:
-    samples = [sample((1, 2, 3, 4), reply) for reply in ((5, 6, 7), (5, 6, 7), (8, 9))]
+def test_a_shared_beginning_and_an_equal_reply_are_computed_once() -> None:
+    samples = [sample((1, 2, 3, 4), reply) for reply in ((5, 6, 7), (5, 6, 7), (8, 9))] + [sample((1, 2, 9), (3, 3))]
     (batch,) = build_batches(samples, max_tokens=100, share_prompts=True)
-    assert batch.input_ids_BL.tolist() == [[1, 2, 3, 4, 5, 6, 8]]
-    assert batch.target_N.tolist() == [5, 6, 7, 5, 6, 7, 8, 9]
+    assert batch.input_ids_BL.tolist() == [[1, 2, 3, 4, 5, 6, 8, 9, 3]]
     assert batch.position_ids_BL is not None
-    assert batch.position_ids_BL.tolist() == [[0, 1, 2, 3, 4, 5, 4]]
-
-
-def test_a_second_reply_sees_the_prompt_and_nothing_of_the_first() -> None:
-    (batch,) = build_batches([sample((1, 2), (5, 6)), sample((1, 2), (8, 9))], max_tokens=100, share_prompts=True)
-    assert batch.mask_B1LL is not None
-    # positions: prompt prompt 5 8
-    assert (batch.mask_B1LL[0, 0] == 0).tolist() == [
-        [True, False, False, False],
-        [True, True, False, False],
-        [True, True, True, False],
-        [True, True, False, True],
-    ]
+    assert batch.position_ids_BL.tolist() == [[0, 1, 2, 3, 4, 5, 4, 2, 3]]
+    assert batch.target_N.tolist() == [5, 6, 7, 5, 6, 7, 8, 9, 3, 3]
+    assert batch.keep_S[batch.nodes_U[batch.node_N]].tolist() == [3, 4, 5, 3, 4, 5, 3, 6, 7, 8]
 
 
 def test_only_positions_that_predict_a_reply_token_are_kept() -> None:
     """T02: an end token equal to the padding id keeps its place; padding has none."""
     (batch,) = build_batches([sample((1, 2, 3), (4, 0)), sample((1,), (4, 5, 0))], max_tokens=100, share_prompts=False)
     assert batch.keep_S.tolist() == [0, 1, 2, 3]
+    assert batch.nodes_U.tolist() == [0, 1, 2, 6, 7]  # of two rows of four positions kept
     assert sorted(batch.target_N.tolist()) == [0, 0, 4, 4, 5]
 
 
@@ -106,8 +93,3 @@ def test_minibatches_hold_whole_episodes_of_nearly_equal_number(episodes: list[i
     assert len(parts) == min(num_minibatches, len(episodes))
     assert not sizes or max(sizes) - min(sizes) <= 1
     assert sum(len(part) for part in parts) == len(samples)
-
-
-def test_models_whose_attention_ignores_a_mask_of_ours_do_not_share_prompts() -> None:
-    assert can_share_prompts(tiny_model())
-    assert not can_share_prompts(tiny_model(use_sliding_window=True, sliding_window=4, max_window_layers=1))

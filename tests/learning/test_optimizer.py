@@ -116,9 +116,9 @@ def test_layers_that_are_computed_again_give_the_same_gradients_and_are_computed
         model = tiny_model(attention=attention, attention_dropout=0.5)
         if again:
             model.activation_checkpointing_enable({"use_reentrant": False})
+        learner = Learner(model, config=ActorConfig(lr=1e-2, kl_coef=0.0))
         calls: list[int] = []
         model.model.layers[0].mlp.register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
-        learner = Learner(model, config=ActorConfig(lr=1e-2, kl_coef=0.0))
         metrics = learner.update(samples)
         results.append((metrics, len(calls), [parameter.detach().clone() for parameter in model.parameters()]))
     (plain, once, left), (repeated, twice, right) = results
