@@ -38,5 +38,5 @@ class ButtonGame(NumberGame):
     action_space = Discrete(2)  # type: ignore[assignment]
 
 
-gymnasium.register("NumberGame-v0", NumberGame)
-gymnasium.register("ButtonGame-v0", ButtonGame)
+gymnasium.register("NumberGame-v0", "tests.support.number_game:NumberGame")
+gymnasium.register("ButtonGame-v0", "tests.support.number_game:ButtonGame")
