@@ -81,6 +81,22 @@ def test_the_head_learns_at_a_rate_of_its_own_and_a_step_that_is_not_finite_leav
     assert torch.equal(head.weight, kept)
 
 
+def test_forward_passes_of_any_size_give_the_same_gradient() -> None:
+    """With advantages of 0 the gradient is that of the value loss alone, a mean over prompts however they are cut."""
+    norms = []
+    for micro_tokens in (1, 8, 1000):
+        model = tiny_model()
+        head = ValueHead(model)
+        torch.manual_seed(0)
+        torch.nn.init.normal_(head.weight)
+        config = ActorConfig(kl_coef=0, micro_tokens=micro_tokens)
+        metrics = Learner(model, config=config, critic=Critic(head)).update(samples([1.0, 0.0, 0.5, -0.5]))
+        norms.append((metrics["actor/grad_norm"], metrics["critic/loss"]))
+    assert norms[0][0] > 1e-3
+    assert norms[1] == pytest.approx(norms[0], rel=1e-4)
+    assert norms[2] == pytest.approx(norms[0], rel=1e-4)
+
+
 def test_the_clipped_loss_is_the_larger_of_both() -> None:
     now, old, targets = torch.tensor([1.0, 0.1]), torch.zeros(2), torch.tensor([1.0, 1.0])
     assert torch.allclose(value_loss(now, old_B=old, targets_B=targets, clip=0.2), torch.tensor([0.5 * 0.64, 0.5 * 0.81]))
