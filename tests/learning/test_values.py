@@ -38,8 +38,13 @@ def test_a_fresh_head_says_nothing_and_padding_has_no_effect() -> None:
     together = one.values(PROMPTS)
     assert torch.allclose(torch.tensor(together), torch.tensor([one.values([prompt])[0] for prompt in PROMPTS]), atol=1e-5)
     model, head = one.model, one.critic.head  # type: ignore[union-attr]
-    parts = list(prompt_values(model, head, PROMPTS, max_tokens=4))
-    assert sorted(place for places, _ in parts for place in places) == [0, 1, 2, 3] and len(parts) > 1
+    for share in (False, True):
+        parts = list(prompt_values(model, head, PROMPTS, max_tokens=4, share_prompts=share))
+        assert sorted(place for places, _ in parts for place in places) == [0, 1, 2, 3] and len(parts) > 1
+        found = dict(pair for places, values_B in parts for pair in zip(places, values_B.tolist(), strict=True))
+        assert [found[place] for place in range(4)] == pytest.approx(together, abs=1e-5)
+    hidden = model(torch.tensor([PROMPTS[1]]), output_hidden_states=True).hidden_states[-1][0, -1]
+    assert together[1] == pytest.approx(head(hidden).item(), abs=1e-5)
 
 
 def test_values_move_to_their_targets_by_the_update_although_no_advantage_does_anything() -> None:
@@ -52,16 +57,10 @@ def test_values_move_to_their_targets_by_the_update_although_no_advantage_does_a
     assert torch.allclose(torch.tensor(one.values(PROMPTS)), torch.tensor(targets), atol=0.2)
 
 
-def test_equal_prompts_are_computed_once_and_learnt_from_as_often_as_they_are_there() -> None:
+def test_equal_prompts_are_learnt_from_as_often_as_they_are_there() -> None:
     one = learner()
-    torch.nn.init.normal_(one.critic.head.weight)  # type: ignore[union-attr]
     twice = [PROMPTS[1], PROMPTS[0], PROMPTS[1]]
-    seen: list[int] = []
-    hook = one.model.register_forward_pre_hook(lambda _, args, kwargs: seen.append(len(kwargs["input_ids"])), with_kwargs=True)
-    values = one.values(twice)
-    hook.remove()
-    assert sum(seen) == 2 and values[0] == values[2] != values[1]
-    [(places, values_B)] = prompt_values(one.model, one.critic.head, twice, max_tokens=99)  # type: ignore[union-attr]
+    [(places, values_B)] = prompt_values(one.model, one.critic.head, twice, max_tokens=99, share_prompts=True)  # type: ignore[union-attr]
     values_B.sum().backward()  # type: ignore[no-untyped-call]
     assert sorted(places) == [0, 1, 2]
     assert one.critic.head.bias.grad.item() == 3  # type: ignore[union-attr]

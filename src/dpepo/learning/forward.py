@@ -49,6 +49,12 @@ def score_tokens(
     return target_scores(logits_UV, node_N=batch.node_N, target_N=batch.target_N, temperature=temperature)
 
 
+def last_hidden(model: torch.nn.Module, batch: TrainBatch) -> torch.Tensor:
+    """What the model's head is given where each reply token is predicted, (N, H), with gradient; no logits are computed."""
+    hidden_BSH, _ = _caught(model, cast("Any", model).get_output_embeddings(), batch)
+    return hidden_BSH.flatten(0, 1)[batch.nodes_U][batch.node_N]
+
+
 def can_share_prompts(model: Any) -> bool:
     """Whether a model computes packs exactly: dense attention in every layer, which it leaves to `dpepo.learning.attention`.
 
@@ -122,6 +128,14 @@ def _forward(model: torch.nn.Module, batch: TrainBatch) -> torch.Tensor:
 
 def _hidden(model: torch.nn.Module, head: Any, batch: TrainBatch) -> torch.Tensor | None:
     """What the head is given at the positions needed, (U, H); None where the model changes logits after its head."""
+    hidden_BSH, logits_11V = _caught(model, head, batch)
+    with torch.no_grad():
+        same = torch.equal(logits_11V, head(hidden_BSH[:1, :1]).to(logits_11V.dtype))
+    return hidden_BSH.flatten(0, 1)[batch.nodes_U] if same else None
+
+
+def _caught(model: torch.nn.Module, head: Any, batch: TrainBatch) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the head is given, (B, S, H), and the first of its logits, (1, 1, V)."""
     given: list[torch.Tensor] = []
 
     def catch(_: torch.nn.Module, arguments: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -133,10 +147,7 @@ def _hidden(model: torch.nn.Module, head: Any, batch: TrainBatch) -> torch.Tenso
         logits_11V = _forward(model, batch)
     finally:
         hook.remove()
-    hidden_BSH = given[0]
-    with torch.no_grad():
-        same = torch.equal(logits_11V, head(hidden_BSH[:1, :1]).to(logits_11V.dtype))
-    return hidden_BSH.flatten(0, 1)[batch.nodes_U] if same else None
+    return given[0], logits_11V
 
 
 def _chunked(head: _Head, hidden_UH: torch.Tensor, batch: TrainBatch, *, temperature: float, rows: int) -> TokenScores:

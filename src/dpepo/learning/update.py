@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -246,10 +246,14 @@ class Learner:
             raise ValueError("this learner has no value head")
         self._without_dropout()
         found = [0.0] * len(prompts)
-        for places, values_B in prompt_values(self.model, self.critic.head, prompts, max_tokens=self.config.micro_tokens):
+        for places, values_B in self._prompt_values(self.critic.head, prompts):
             for place, value in zip(places, values_B.tolist(), strict=True):
                 found[place] = value
         return found
+
+    def _prompt_values(self, head: ValueHead, prompts: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[int], torch.Tensor]]:
+        tokens, share = self.config.micro_tokens, self._share_prompts
+        return prompt_values(self.model, head, prompts, max_tokens=tokens, share_prompts=share)
 
     def _has_gradient(self, sample: TrainingSample) -> bool:
         return sample.advantage != 0 or self.config.kl_coef > 0
@@ -317,7 +321,7 @@ class Learner:
             return {}
         total = 0.0
         prompts = [sample.prompt_token_ids for sample in taught]
-        for places, values_B in prompt_values(self.model, self.critic.head, prompts, max_tokens=self.config.micro_tokens):
+        for places, values_B in self._prompt_values(self.critic.head, prompts):
             losses_B = value_loss(
                 values_B,
                 old_B=torch.tensor([taught[place].value for place in places], device=values_B.device),

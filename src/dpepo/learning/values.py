@@ -1,6 +1,6 @@
 """The value of a prompt, for PPO: a linear head on the model's last hidden state where the reply begins.
 
-Shapes: B prompts, D of them different, L positions, H hidden size.
+Shapes: B prompts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+
+from dpepo.learning.batching import build_batches
+from dpepo.learning.forward import last_hidden
+from dpepo.types import TrainingSample
 
 Ids = tuple[int, ...]
 
@@ -25,32 +29,32 @@ class ValueHead(torch.nn.Linear):
 
 
 def prompt_values(
-    model: Any, head: ValueHead, prompts: Sequence[Ids], *, max_tokens: int
+    model: Any, head: ValueHead, prompts: Sequence[Ids], *, max_tokens: int, share_prompts: bool
 ) -> Iterator[tuple[list[int], torch.Tensor]]:
-    """Values of prompts, in forward passes of prompts of similar length; equal prompts are computed once.
+    """Values of prompts, forward pass by forward pass.
 
     Args:
         model: A causal language model of transformers, or one wrapped by PEFT.
         head: Its value head.
         prompts: Token ids, at least one each.
         max_tokens: Positions per forward pass, padding included.
+        share_prompts: Whether shared beginnings are computed once; see `dpepo.learning.forward.can_share_prompts`.
 
     Yields:
         Places in ``prompts`` and the values of those, with gradient where gradients are on.
     """
-    places: dict[Ids, list[int]] = {}
-    for place, prompt in enumerate(prompts):
-        places.setdefault(prompt, []).append(place)
-    parts: list[list[Ids]] = []
-    for prompt in sorted(places, key=len):
-        if parts and (len(parts[-1]) + 1) * len(prompt) <= max_tokens:
-            parts[-1].append(prompt)
-        else:
-            parts.append([prompt])
-    for part in parts:
-        values_D = _values(model, head, part)
-        rows = [row for row, prompt in enumerate(part) for _ in places[prompt]]
-        yield [place for prompt in part for place in places[prompt]], values_D[torch.tensor(rows, device=values_D.device)]
+    # a reply of one token, whichever, is predicted where the prompt ends
+    samples = [TrainingSample(prompt_token_ids=prompt, token_ids=(0,), logprobs=(0.0,), advantage=0.0) for prompt in prompts]
+    place = {id(sample): number for number, sample in enumerate(samples)}
+    batches = build_batches(
+        samples,
+        max_tokens=max_tokens,
+        share_prompts=share_prompts,
+        device=head.weight.device,
+        dtype=model.get_input_embeddings().weight.dtype,
+    )
+    for batch in batches:
+        yield [place[id(sample)] for sample in batch.samples], head(last_hidden(model, batch).float()).squeeze(-1)
 
 
 def value_loss(values_B: torch.Tensor, *, old_B: torch.Tensor, targets_B: torch.Tensor, clip: float) -> torch.Tensor:
@@ -64,14 +68,3 @@ def value_loss(values_B: torch.Tensor, *, old_B: torch.Tensor, targets_B: torch.
     """
     held_B = old_B + (values_B - old_B).clamp(-clip, clip)
     return 0.5 * torch.maximum((values_B - targets_B).square(), (held_B - targets_B).square())
-
-
-def _values(model: Any, head: ValueHead, prompts: Sequence[Ids]) -> torch.Tensor:
-    longest = max(map(len, prompts))
-    device = head.weight.device
-    ids_BL = torch.tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts], device=device)
-    last_B = torch.tensor([len(prompt) - 1 for prompt in prompts], device=device)
-    # padded on the right: a causal model never looks there from where the value is read
-    hidden_BLH = model(input_ids=ids_BL, output_hidden_states=True, logits_to_keep=1, use_cache=False).hidden_states[-1]
-    values: torch.Tensor = head(hidden_BLH[torch.arange(len(prompts), device=device), last_B].float()).squeeze(-1)
-    return values
