@@ -265,7 +265,9 @@ def test_dollar_signs_in_a_value_are_not_read_as_references_later(tmp_path: Path
 
 # Recipes that ship with the project
 
-RECIPES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.yaml"))
+# those of `dpepo sweep` are another kind of file, and tested with it
+FILES = sorted((Path(__file__).parents[1] / "recipes").rglob("*.yaml"))
+RECIPES = [path for path in FILES if "\nvariants:" not in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -85,7 +85,8 @@ def resumed(config: Config, **model: Any) -> Config:
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
     rows = RunFolder.open(folder).read_metrics().rows
-    return [{k: v for k, v in row.values.items() if not k.startswith("timing")} for row in rows if row.stage in ("rl", "sft")]
+    of_clocks = ("timing_s/", "perf/")
+    return [{k: v for k, v in row.values.items() if not k.startswith(of_clocks)} for row in rows if row.stage in ("rl", "sft")]
 
 
 def loaded(path: Path) -> Any:
