@@ -393,9 +393,9 @@ def main() -> None:
         file.write_text(json.dumps(samples))
         share = repeated_share(samples)
         print(
-            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens. "
-            f"Of the prompt tokens {share['in_equal_prompts']:.0%} stand in equal prompts and {share['in_shared_beginnings']:.0%} "
-            f"in shared beginnings: computing each once could be at most {share['bound']:.2f} times faster per token\n"
+            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens. Of the prompt "
+            f"tokens {share['in_equal_prompts']:.0%} stand in equal prompts and {share['in_shared_beginnings']:.0%} in shared "
+            f"beginnings: computing each once could be at most {share['bound']:.2f} times faster per token\n"
         )
         print(
             "| step | contestant | tokens/s of CPU | dpepo is | memory MB | loss | gradient norm |\n"
