@@ -393,8 +393,8 @@ def main() -> None:
         file.write_text(json.dumps(samples))
         share = repeated_share(samples)
         print(
-            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens. Of the prompt "
-            f"tokens {share['in_equal_prompts']:.0%} stand in equal prompts and {share['in_shared_beginnings']:.0%} in shared "
+            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens. Of the "
+            f"prompt tokens {share['in_equal_prompts']:.0%} stand in equal prompts and {share['in_shared_beginnings']:.0%} in shared "
             f"beginnings: computing each once could be at most {share['bound']:.2f} times faster per token\n"
         )
         print(
