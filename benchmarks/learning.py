@@ -392,10 +392,11 @@ def main() -> None:
         samples = long_samples(16) if asked.large else demo_samples(asked.tasks)
         file.write_text(json.dumps(samples))
         share = repeated_share(samples)
+        equal, shared = share["in_equal_prompts"], share["in_shared_beginnings"]
         print(
-            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens. Of the "
-            f"prompt tokens {share['in_equal_prompts']:.0%} stand in equal prompts and {share['in_shared_beginnings']:.0%} in shared "
-            f"beginnings: computing each once could be at most {share['bound']:.2f} times faster per token\n"
+            f"{share['samples']} samples, {share['prompt_tokens']} prompt and {share['reply_tokens']} reply tokens. "
+            f"Of the prompt tokens {equal:.0%} stand in equal prompts and {shared:.0%} in shared beginnings: "
+            f"computing each once could be at most {share['bound']:.2f} times faster per token\n"
         )
         print(
             "| step | contestant | tokens/s of CPU | dpepo is | memory MB | loss | gradient norm |\n"
