@@ -1,44 +1,44 @@
-"""The command ``dpepo play``: a person in the agent's place."""
+"""The command ``dpepo play``: a person in the agent's place. docs/play.md describes it for users."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-from dpepo.cli.guard import guarded
-from dpepo.config import Config
+from dpepo.cli.guard import guarded, terminate_like_interrupt
+from dpepo.cli.lanes import plain, show_lanes
+from dpepo.cli.played import Keeper
+from dpepo.config import Config, Form
 from dpepo.envs import LocalPool, load_world
-from dpepo.errors import DpepoError
+from dpepo.errors import ConfigError, DpepoError, JobError, RunFolderError
 from dpepo.protocol import PromptBuilder
 from dpepo.recipes import load_config
+from dpepo.rewards import score_episode
 from dpepo.rollout import Session, latest_observations, play_settings
-from dpepo.runs.rundir import RunFolder
-from dpepo.types import Observation
 
 HELP = """\
 look around             in the environment whose number the prompt shows
 2: look around          in environment 2, which you are then in
 1: go north; 3: look    in several at once, one turn
 all: inventory          in every environment still in play
-/actions [2]            what can be done there
+/actions [2] [WORD]     what can be done there, and with which objects; only lines with WORD
+/show                   the environments as they are now
 /prompt                 what an agent would read now
 /think TEXT             the thought of your next turn
+/reward                 the step reward of the last turn, with its counts
 /undo                   take the last turn back
 /save FOLDER            keep the episode as a demonstration
-/help, /quit            this; leave (also Ctrl-D)"""
+? or /help, /quit       this; leave (also Ctrl-D)"""
 _NO_THOUGHT = "I go on."  # a reply without any thought is not well-formed
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _ADDRESSED = re.compile(r"\s*(\d+|all)\s*:\s*(.*)", re.DOTALL)
-_LANE = 44  # columns that a lane needs to be read beside another
 
 TaskId = Annotated[str, typer.Argument(metavar="TASK", help="A task id, e.g. scienceworld/boil/0, or a game.tw-pddl.")]
 Settings = Annotated[
@@ -46,54 +46,81 @@ Settings = Annotated[
 ]
 NumEnvs = Annotated[int, typer.Option("--num-envs", min=1, max=99, help="K, copies of the task.")]
 Save = Annotated[Path | None, typer.Option("--save", help="Keep the episode in this folder when leaving.")]
+Think = Annotated[bool, typer.Option("--think", help="Ask for a thought at every turn.")]
+Reward = Annotated[bool, typer.Option("--reward", help="Show the step reward of every turn.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something fails.")]
 
 
-def play(task: TaskId, settings: Settings = None, num_envs: NumEnvs = 2, save: Save = None, debug: Debug = False) -> None:
+def play(
+    task: TaskId,
+    settings: Settings = None,
+    num_envs: NumEnvs = 2,
+    save: Save = None,
+    think: Think = False,
+    reward: Reward = False,
+    debug: Debug = False,
+) -> None:
     """Play copies of a task yourself; keep what you played as a demonstration."""
     with guarded(debug=debug):
-        world_name = "alfworld" if task.endswith("game.tw-pddl") else task.partition("/")[0]
         task_id = f"alfworld/{task}" if task.endswith("game.tw-pddl") else task
-        chosen = [f"env.world={world_name}", f"env.num_envs={num_envs}", "rollout.max_turns=1000", *(settings or [])]
-        config = load_config(None, chosen)
+        chosen = [f"env.world={task_id.partition('/')[0]}", f"env.num_envs={num_envs}", "rollout.max_turns=1000"]
+        config = load_config(None, [*chosen, "synth.teacher=person", "synth.keep=all", *(settings or [])])
+        if config.prompt.form is Form.SEQUENTIAL and config.env.num_envs > 1:
+            raise ConfigError("prompt.form sequential needs one environment. Try: --num-envs 1")
         with load_world(config.env.world, config.env.options) as world, LocalPool(world) as pool:
             found, prompts = world.task(task_id), PromptBuilder(config.prompt)
             with Session(found, pool=pool, settings=play_settings(config), prompts=prompts) as session:
-                _Table(session, prompts=prompts, config=config, console=Console(highlight=False)).play(save=save)
+                keeper = Keeper(config, world=pool.metadata())
+                _Table(session, prompts=prompts, config=config, keeper=keeper, think=think, reward=reward).play(save=save)
 
 
 class _Table:
     """What a person sees and types."""
 
-    def __init__(self, session: Session, *, prompts: PromptBuilder, config: Config, console: Console) -> None:
-        self._session, self._prompts, self._config, self._console = session, prompts, config, console
+    def __init__(
+        self, session: Session, *, prompts: PromptBuilder, config: Config, keeper: Keeper, think: bool, reward: bool
+    ) -> None:
+        self._session, self._prompts, self._config, self._keeper = session, prompts, config, keeper
+        self._always_think, self._always_reward = think, reward
+        self._console = Console(highlight=False)
         self._current = 1
         self._thought = ""
-        self._saved: Path | None = None
 
     def play(self, *, save: Path | None) -> None:
-        """Read lines until the person leaves."""
-        view = self._session.state.view
-        self._console.print(Text(_plain(f"Task: {view.goal}"), style="bold"))
-        self._lanes(latest_observations(view))
-        self._say("Type an action, or /help.")
-        while (line := self._asked()) is not None and line.strip() not in ("/quit", "/exit"):
-            try:
-                self._do(line.strip())
-            except (ValueError, DpepoError) as error:
-                self._say(str(error))
-        if save is not None and self._saved is None:
-            self._save(save)
-
-    def _asked(self) -> str | None:
+        """Read lines until the person leaves, by a word, the end of the input, or an interruption."""
+        state = self._session.state
+        if state.start.initial.failure:
+            raise JobError(f"{state.request.task.id} could not be started: {state.start.initial.failure}")
+        self._console.print(Text(plain(f"Task: {state.view.goal}"), style="bold"))
+        self._show()
+        self._say("Type an action, or ? for help.")
         try:
-            if sys.stdin.isatty():
-                return input(f"[{self._current}]> ")
-            line = sys.stdin.readline()
-        except (EOFError, KeyboardInterrupt):
-            self._say("")
-            return None
-        return line if line else None
+            with terminate_like_interrupt():
+                while (line := self._asked(f"[{self._current}]> ")) is not None and line not in ("/quit", "/exit"):
+                    self._try(line)
+        except KeyboardInterrupt:
+            self._say("\nInterrupted.")
+        self._leave(save)
+
+    def _try(self, line: str) -> None:
+        try:
+            self._do(line)
+        except (ValueError, DpepoError) as error:
+            self._say(str(error))
+
+    def _asked(self, mark: str) -> str | None:
+        """A line, stripped; None at the end of the input. What comes through a pipe is shown, as a terminal would."""
+        if sys.stdin.isatty():
+            import_module("readline")  # gives `input` a history and cursor keys
+            try:
+                return input(mark).strip()
+            except EOFError:
+                self._say("")
+                return None
+        line = sys.stdin.readline()
+        if line:
+            self._say(f"{mark}{line.strip()}")
+        return line.strip() if line else None
 
     def _do(self, line: str) -> None:
         word, _, rest = line.partition(" ")
@@ -103,18 +130,24 @@ class _Table:
             case "/help" | "?":
                 self._say(HELP)
             case "/actions":
-                self._actions(int(rest) if rest.strip().isdigit() else self._current)
+                self._actions(rest.split())
+            case "/show":
+                self._show()
             case "/prompt":
                 for message in self._prompts.build(self._session.state.view).messages:
                     self._say(f"--- {message.role}\n{message.content}")
             case "/think":
                 self._thought = rest.strip()
+            case "/reward":
+                self._reward()
             case "/undo":
                 self._session.undo()
                 self._say("The last turn is taken back.")
-                self._lanes(latest_observations(self._session.state.view))
+                self._show()
             case "/save":
-                self._save(Path(rest.strip() or "runs/played"))
+                if not rest.strip():
+                    raise ValueError("Where? Try: /save runs/played")
+                self._save(Path(rest.strip()))
             case _ if word.startswith("/"):
                 self._say(f"There is no {word}. Try: /help")
             case _:
@@ -127,9 +160,13 @@ class _Table:
         over = set(actions) & set(self._session.state.ended_envs())
         if over:
             raise ValueError(f"Environment {min(over)} has ended and takes no more actions.")
+        if self._always_think and not self._thought:
+            self._thought = self._asked("thought> ") or ""
         seen = self._session.act(actions, thought=self._thought or _NO_THOUGHT)
         self._thought = ""
-        self._lanes(seen)
+        show_lanes(seen, console=self._console)
+        if self._always_reward:
+            self._reward()
         if self._session.finished:
             solved = "Solved" if self._session.episode().success else "Over, not solved"
             self._say(
@@ -137,72 +174,86 @@ class _Table:
             )
 
     def _read(self, line: str) -> dict[int, str]:
-        """Actions by environment; the last one addressed is the one the person is in."""
+        """Actions by environment; the last one addressed is the one the person is in, once the whole line is understood."""
         actions: dict[int, str] = {}
+        current = self._current
         for part in line.split(";"):
             match = _ADDRESSED.fullmatch(part)
-            if match is None:
-                actions[self._current] = part.strip()
-            elif match[1] == "all":
-                live = set(latest_observations(self._session.state.view)) - set(self._session.state.ended_envs())
-                actions.update(dict.fromkeys(sorted(live), match[2].strip()))
+            if match is not None and match[1] == "all":
+                ended = self._session.state.ended_envs()
+                targets = [env_id for env_id in latest_observations(self._session.state.view) if env_id not in ended]
             else:
-                self._current = self._known(int(match[1]))
-                actions[self._current] = match[2].strip()
+                current = self._known(match[1]) if match else current
+                targets = [current]
+            for env_id in targets:
+                if env_id in actions:
+                    raise ValueError(f"Environment {env_id} can do one action in a turn.")
+                actions[env_id] = (match[2] if match else part).strip()
         if not all(actions.values()):
             raise ValueError("An action is missing. Try: 1: look; 2: inventory")
+        self._current = current
         return actions
 
-    def _known(self, env_id: int) -> int:
+    def _known(self, env_id: str) -> int:
         most = self._config.env.num_envs
-        if not 1 <= env_id <= most:
+        if not 1 <= int(env_id) <= most:
             raise ValueError(f"There is no environment {env_id}: they are numbered 1 to {most}.")
-        return env_id
+        return int(env_id)
 
-    def _actions(self, env_id: int) -> None:
+    def _actions(self, words: list[str]) -> None:
+        env_id = self._known(words.pop(0)) if words and words[0].isdecimal() else self._current
         view = self._session.state.view
-        seen = latest_observations(view)[self._known(env_id)]
+        seen = latest_observations(view)[env_id]
         offered = seen.admissible_actions or tuple(form.template for form in view.guide.action_templates)
-        self._say(f"Environment {env_id}: " + (", ".join(offered) or "the world names no actions"))
-        if seen.objects:
-            self._say("Objects: " + ", ".join(seen.objects))
+        found = [action for action in offered if " ".join(words) in action]
+        self._say(f"Environment {env_id}: " + (", ".join(found) or "no actions are named"))
+        objects = [name for name in seen.objects if " ".join(words) in name]
+        if objects:
+            self._say("Objects: " + ", ".join(objects))
+
+    def _reward(self) -> None:
+        episode = self._session.episode()
+        if not episode.turns:
+            raise ValueError("Nothing was played yet.")
+        reward = score_episode(episode, self._config.step_reward).step_rewards[-1]
+        repeats = [f"{reward.c_width} the same as in another environment"] if reward.c_width else []
+        for what, counts in (
+            ("done before in", reward.c_depth),
+            ("transition seen before in", reward.m_depth),
+            ("transition seen elsewhere from", reward.m_width),
+        ):
+            repeats += [f"{what} environment {env_id}: {count}" for env_id, count in sorted(counts.items()) if count]
+        said = "; ".join(repeats) or "nothing repeated"
+        self._say(f"Step reward {reward.value:.3f} ({reward.scale}), actions {reward.num_actions}: {said}")
 
     def _save(self, folder: Path) -> None:
         episode = self._session.episode()
         if not episode.turns:
             self._say("Nothing was played, so nothing is kept.")
             return
-        run = RunFolder.create(folder, config=self._config, job="synth")
-        try:
-            run.write_episodes("synth", episode.num_envs, [episode])
-            run.finish({"played": 1, "kept": 1, "succeeded": int(episode.success)})
-        finally:
-            run.close()
-        self._saved = folder
+        total = self._keeper.keep(episode, folder)
         kind = "a solved episode" if episode.success else "an episode that is not solved"
-        self._say(f"Kept {kind} of {len(episode.turns)} turns in {folder}. Learn from it: sft.demonstrations={folder}")
+        self._say(
+            f"Kept {kind} of {len(episode.turns)} turns in {folder}, {total} there now. "
+            f"Learn from it: dpepo sft sft.demonstrations={folder}"
+        )
 
-    def _lanes(self, shown: Mapping[int, Observation]) -> None:
-        panels = [self._lane(env_id, shown[env_id]) for env_id in sorted(shown)]
-        if len(panels) > 1 and self._console.width >= _LANE * len(panels):
-            grid = Table.grid(expand=True)
-            for _ in panels:
-                grid.add_column(ratio=1)
-            grid.add_row(*panels)
-            self._console.print(grid)
-        else:
-            for panel in panels:
-                self._console.print(panel)
+    def _leave(self, save: Path | None) -> None:
+        episode = self._session.episode()
+        if not episode.turns or self._keeper.has(episode):
+            return
+        if save is None:
+            self._say(f"{len(episode.turns)} turns were not kept. Next time: /save FOLDER, or --save FOLDER")
+            return
+        try:
+            self._save(save)
+        except RunFolderError as error:  # what a person played is not lost over the name of a folder
+            self._say(str(error))
+            others = (save.with_name(f"{save.name}-{number}") for number in count(2))
+            self._save(next(folder for folder in others if not folder.exists()))
 
-    def _lane(self, env_id: int, seen: Observation) -> Panel:
-        state = " solved" if seen.success else " ended" if seen.ended else " not understood" if not seen.valid else ""
-        score = f", score {seen.score:g}" if seen.score else ""
-        return Panel(Text(_plain(seen.text.strip())), title=f"Environment {env_id}{state}{score}", title_align="left")
+    def _show(self) -> None:
+        show_lanes(latest_observations(self._session.state.view), console=self._console)
 
     def _say(self, text: str) -> None:
-        self._console.print(Text(_plain(text)))
-
-
-def _plain(text: str) -> str:
-    """Text of a world without the control characters that would steer a terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+        self._console.print(Text(plain(text)), soft_wrap=True)

@@ -70,6 +70,8 @@ class Session:
     def undo(self) -> None:
         """Take the last turn back, by playing all the others again in fresh environments.
 
+        Where that fails, the episode stays as it was.
+
         Raises:
             ValueError: There is no turn to take back.
             JobError: The world answers the same actions otherwise than before.
@@ -77,14 +79,18 @@ class Session:
         if not self.state.turns:
             raise ValueError("there is nothing to undo")
         kept = self.state.turns[:-1]
+        handle, state = self._begun()
+        try:
+            for turn in kept:
+                actions = {step.env_id: step.action for step in turn.steps}
+                [seen] = self._pool.step_many([(handle, actions)]) if actions else [{}]
+                if seen != {step.env_id: step.observation for step in turn.steps}:
+                    raise JobError(f"{self._request.task.id} cannot be taken back: the world answers otherwise than before")
+        except BaseException:
+            self._pool.close_many([handle])
+            raise
         self._pool.close_many([self._handle])
-        self._handle, state = self._begun()
-        for turn in kept:
-            actions = {step.env_id: step.action for step in turn.steps}
-            [seen] = self._pool.step_many([(self._handle, actions)]) if actions else [{}]
-            if seen != {step.env_id: step.observation for step in turn.steps}:
-                raise JobError(f"{self._request.task.id} cannot be taken back: the world answers otherwise than before")
-        self.state = replace(state, turns=kept)
+        self._handle, self.state = handle, replace(state, turns=kept)
 
     def episode(self) -> Episode:
         """What was played so far, as a record; an episode still in play counts as stopped by its turn limit."""
