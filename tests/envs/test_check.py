@@ -17,6 +17,7 @@ class Lamp(TextEnv):
 
     def __init__(self, defect: str) -> None:
         self.defect, self.on, self.goal = defect, False, "" if defect == "no goal" else "Light the lamp."
+        self.presses = 0
 
     def reset(self) -> Observation:
         if self.defect != "reset keeps state":
@@ -34,6 +35,7 @@ class Lamp(TextEnv):
             return "The lamp."  # type: ignore[return-value]
         if action == "press":
             self.on = not self.on
+            self.presses += self.defect == "hidden state stays"
         valid = {"all valid": True, "offers what it refuses": action == "wait"}.get(self.defect, known)
         text = (
             ""
@@ -41,6 +43,8 @@ class Lamp(TextEnv):
             else f"Counter {COUNT[0]}"
             if self.defect == "shared state"
             else f"{self.light}: {self.on}."
+            if not self.presses
+            else f"{self.light}: {self.on}, pressed {self.presses} times."
         )
         score = float("nan") if self.defect == "no number" else 0.0
         return Observation(text=text, admissible_actions=("press", "wait"), score=score, success=self.on, valid=valid)
@@ -89,6 +93,7 @@ def test_a_good_world_has_no_problems() -> None:
     [
         ("no goal", "goal is empty"),
         ("reset keeps state", "reset does not lead back"),
+        ("hidden state stays", "is answered differently than after the reset before"),
         ("starts differ", "copies do not start equal"),
         ("raises on nonsense", "raised KeyError"),
         ("returns a str", "returned str, not an Observation"),

@@ -19,9 +19,9 @@ def check_world(world: World, task_ids: Sequence[str], *, steps: int = 20, seed:
     """Play tasks of a world at random and compare what copies of it answer.
 
     Checked are: the guide; task ids and splits, and that unknown ones are refused; types of answers; that `reset` leads back
-    to the start, after an end as well; that copies fed the same actions answer the same, also while another copy does
-    something else and after it is closed; that nonsense is answered and not raised; that offered actions are understood; that
-    expert actions succeed. What needs a world's name is in `dpepo.envs.check_process`.
+    to the start, after an end as well, and to the same answers from there on; that copies fed the same actions answer the
+    same, also while another copy does something else and after it is closed; that nonsense is answered and not raised; that
+    offered actions are understood; that expert actions succeed. What needs a world's name is in `dpepo.envs.check_process`.
 
     Args:
         world: The world; stays open.
@@ -109,6 +109,7 @@ class _TaskCheck:
             log = self._walk(first, start, steps)
             self._follow(second, log)
             self._check_resets(first, start)
+            self._repeat(first, log)
         self._check_expert()
         return self._problems
 
@@ -168,6 +169,13 @@ class _TaskCheck:
                 env.step(fill_template(action, start, self._rng))
             if self._reset(env) != start:
                 self._say("reset does not lead back to the initial state")
+                return
+
+    def _repeat(self, env: TextEnv, log: Sequence[tuple[str, Observation]]) -> None:
+        """The walk once more in the same copy, just reset: what a start does not show may have stayed as it was."""
+        for action, recorded in log:
+            if env.step(action) != recorded:
+                self._say(f"after a reset, {action!r} is answered differently than after the reset before")
                 return
 
     def _check_expert(self) -> None:
