@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,50 +46,92 @@ env.close()
 """
 
 
+class Plain:
+    """The plain package in a process and Java machine of its own, with the hashing that dpepo uses."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        from dpepo.envs.scienceworld.gateway import HASHING
+        from dpepo.envs.scienceworld.java import find_java
+
+        environment = {
+            **os.environ,
+            "PATH": f"{find_java().parent}{os.pathsep}{os.environ['PATH']}",
+            "JDK_JAVA_OPTIONS": f"-XX:+UnlockExperimentalVMOptions {HASHING} -XX:+UseSerialGC -Xmx512m",
+        }
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process; Java announces its options there)
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", PLAIN_SCIENCEWORLD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            text=True,
+        )
+
+    def play(self, request: dict[str, Any]) -> dict[str, Any]:
+        """What it answers to the actions of an episode, and the valid actions at the end."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            pass  # it ended; the missing answer says so below
+        line = self._process.stdout.readline()
+        if not line:
+            self._errors.seek(0)
+            sys.exit(
+                f"the plain package ended in {request['task']} {request['variation']}: {self._errors.read().decode()[-2000:]}"
+            )
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End it, its Java machine with it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+
+
 def compare_scienceworld(episodes: int, *, steps: int) -> Counter[str]:
     """Episodes of all 30 tasks in dpepo, then in the plain package."""
-    from dpepo.envs.scienceworld.gateway import HASHING
-    from dpepo.envs.scienceworld.java import find_java
     from dpepo.envs.scienceworld.tasks import NUM_VARIATIONS
     from dpepo.envs.scienceworld.world import ScienceWorld
 
-    environment = {
-        **os.environ,
-        "PATH": f"{find_java().parent}{os.pathsep}{os.environ['PATH']}",
-        "JDK_JAVA_OPTIONS": f"-XX:+UnlockExperimentalVMOptions {HASHING} -XX:+UseSerialGC -Xmx512m",
-    }
-    plain = subprocess.Popen(
-        [sys.executable, "-c", PLAIN_SCIENCEWORLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True
-    )
-    assert plain.stdin is not None and plain.stdout is not None
     counts: Counter[str] = Counter()
-    with ScienceWorld(valid_actions="list") as world:
+    if not episodes:
+        return counts
+    plain = Plain()
+    with closing(plain), ScienceWorld(valid_actions="list") as world:
         for name, size in NUM_VARIATIONS.items():
             for number in range(episodes):
                 rng = random.Random(f"{name}/{number}")
                 variation = rng.randrange(size)
                 env = world.make(f"scienceworld/{name}/{variation}")
-                seen, actions, ours = env.reset(), list[str](), []
+                seen, actions = env.reset(), list[str]()
+                ours = [[seen.text, round(seen.score), seen.ended]]
                 while len(actions) < steps and not seen.ended:
                     actions.append(rng.choice(seen.admissible_actions) if seen.admissible_actions else "look around")
                     seen = env.step(actions[-1])
                     ours.append([seen.text, round(seen.score), seen.ended])
                 request = {"task": name, "variation": variation, "simplifications": "easy", "actions": actions}
-                plain.stdin.write(json.dumps(request) + "\n")
-                plain.stdin.flush()
-                answer = json.loads(plain.stdout.readline())
+                answer = plain.play(request)
                 counts["episodes"] += 1
                 counts["observations"] += len(ours)
-                theirs = [[text.strip(), *rest] for text, *rest in answer["answers"][1:]]
-                ours = [[text.strip(), *rest] for text, *rest in ours]
-                if ours != theirs:
-                    counts["different"] += 1
-                    _show(request, ours, theirs)
-                elif not seen.ended and sorted(seen.admissible_actions) != answer["valid"]:
-                    counts["different valid actions"] += 1
-                    print(name, variation, len(set(seen.admissible_actions) ^ set(answer["valid"])), file=sys.stderr)
-    plain.stdin.close()
-    plain.wait()
+                if ours != answer["answers"]:
+                    counts["different episodes"] += 1
+                    _show(request, ours, answer["answers"])
+                if not seen.ended:
+                    counts["lists of valid actions"] += 1
+                    if sorted(seen.admissible_actions) != answer["valid"]:
+                        counts["different lists of valid actions"] += 1
+                        apart = sorted(set(seen.admissible_actions) ^ set(answer["valid"]))
+                        print(f"{name} {variation}: {len(apart)} valid actions apart: {apart[:4]}", file=sys.stderr)
     return counts
 
 
@@ -120,7 +163,7 @@ def compare_alfworld(episodes: int, *, steps: int, root: Path) -> Counter[str]:
             for path in [*real, *made]:
                 found = differences(path, seed=0, steps=steps)
                 counts["episodes"] += 1
-                counts["different"] += bool(found)
+                counts["different episodes"] += bool(found)
                 for line in found[:1]:
                     print(path, line, file=sys.stderr)
     return counts
