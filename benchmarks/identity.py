@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,6 @@ def compare_scienceworld(episodes: int, *, steps: int) -> Counter[str]:
     from dpepo.envs.scienceworld.world import ScienceWorld
 
     counts: Counter[str] = Counter()
-    if not episodes:
-        return counts
     plain = Plain()
     with closing(plain), ScienceWorld(valid_actions="list") as world:
         for name, size in NUM_VARIATIONS.items():
@@ -158,12 +157,14 @@ def compare_alfworld(episodes: int, *, steps: int, root: Path) -> Counter[str]:
                 write_game(generate_game(kind, seed=number), Path(folder) / kind / f"trial_{number}" / "game.tw-pddl")
                 for number in range(episodes - len(real))
             ]
-            counts["official games"] += len(real)
-            counts["generated games"] += len(made)
+            for origin, played in (("official games", real), ("generated games", made)):
+                if played:
+                    counts[origin] += len(played)
             for path in [*real, *made]:
                 found = differences(path, seed=0, steps=steps)
                 counts["episodes"] += 1
-                counts["different episodes"] += bool(found)
+                if found:
+                    counts["different episodes"] += 1
                 for line in found[:1]:
                     print(path, line, file=sys.stderr)
     return counts
@@ -182,17 +183,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--data-root", type=Path, default=Path(os.environ.get("ALFWORLD_DATA", "none")))
     asked = parser.parse_args()
+    comparisons: dict[str, Callable[[], Counter[str]]] = {}
+    if asked.scienceworld:
+        comparisons["scienceworld"] = lambda: compare_scienceworld(asked.scienceworld, steps=asked.steps)
+    if asked.alfworld:
+        comparisons["alfworld"] = lambda: compare_alfworld(asked.alfworld, steps=asked.steps, root=asked.data_root)
     failed = False
-    for name, compare in (
-        ("scienceworld", lambda: compare_scienceworld(asked.scienceworld, steps=asked.steps)),
-        ("alfworld", lambda: compare_alfworld(asked.alfworld, steps=asked.steps, root=asked.data_root)),
-    ):
+    for name, compare in comparisons.items():
         began = time.monotonic()
         counts = compare()
-        failed = failed or any(key.startswith("different") and count for key, count in counts.items())
-        print(
-            f"{name}: " + ", ".join(f"{count} {key}" for key, count in counts.items()) + f" ({time.monotonic() - began:.0f} s)"
-        )
+        different = any(key.startswith("different") for key in counts)
+        failed = failed or different
+        told = ", ".join(f"{count} {key}" for key, count in counts.items()) + ("" if different else ", nothing different")
+        print(f"{name}: {told} ({time.monotonic() - began:.0f} s)", flush=True)
     sys.exit(failed)
 
 
