@@ -15,7 +15,8 @@ A bad reply and a broken environment are not here: they are values, see `dpepo.t
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 
 class DpepoError(Exception):
@@ -41,6 +42,11 @@ class MissingPackage(RequestError):
         super().__init__(
             f"{needed_for} needs the package {package!r}, which is not installed. Try: pip install 'dpepo[{extra}]'"
         )
+        self.package, self.extra, self.needed_for = package, extra, needed_for
+
+    def __reduce__(self) -> tuple[Callable[[str], MissingPackage], tuple[str]]:
+        """Pickle by what the error was made from: an exception's default, its text, is not that."""
+        return partial(MissingPackage, extra=self.extra, needed_for=self.needed_for), (self.package,)
 
 
 class MissingJava(RequestError):

@@ -10,7 +10,7 @@ import pytest
 from dpepo.config import EnvConfig
 from dpepo.envs import EnvPool, LocalPool, WorkerPool, make_pool
 from dpepo.envs.toy import ToyWorld
-from dpepo.errors import ConfigError, JobError, TaskError
+from dpepo.errors import ConfigError, JobError, MissingPackage, RequestError, TaskError
 
 TASK = "toy/house/3"
 PoolMaker = Callable[..., EnvPool]
@@ -150,3 +150,41 @@ def test_a_world_that_breaks_over_an_expert_is_a_job_error(workers: int, guess_w
         with pytest.raises(JobError, match="KeyError: 'guess/number/3'"):
             pool.expert_many(["guess/number/3"])
         assert len(pool.open_many([("guess/number/3", 2)])) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_missing_package_is_named_from_a_worker_as_from_here(workers: int, guess_world: str, tmp_path: Path) -> None:
+    module = guess_world.partition(":")[0]
+    with (tmp_path / f"{module}.py").open("a") as file:
+        file.write(
+            "\n    def expert(self, task_id):\n        from dpepo.errors import MissingPackage\n"
+            "        raise MissingPackage('gold', extra='guess', needed_for='The expert')\n"
+        )
+    with make_pool(EnvConfig(world=guess_world, workers=workers)) as pool:
+        with pytest.raises(MissingPackage, match=r"The expert needs the package 'gold'.*dpepo\[guess\]") as caught:
+            pool.expert_many(["guess/number/3"])
+        assert caught.value.extra == "guess"
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_world_may_refuse_with_an_error_of_its_own(workers: int, guess_world: str, tmp_path: Path) -> None:
+    module = guess_world.partition(":")[0]
+    with (tmp_path / f"{module}.py").open("a") as file:
+        file.write(
+            "\n    def expert(self, task_id):\n        from dpepo.errors import TaskError\n"
+            "        class Own(TaskError):\n            pass\n        raise Own('not today')\n"
+        )
+    with make_pool(EnvConfig(world=guess_world, workers=workers)) as pool, pytest.raises(RequestError, match="not today"):
+        pool.expert_many(["guess/number/3"])
+
+
+def test_the_clock_counts_episodes_and_actions_and_their_seconds(make_toy_pool: PoolMaker) -> None:
+    pool = make_toy_pool({"step_s": 0.05})
+    opened = pool.open_many([(TASK, 2), (TASK, 2)])
+    before = pool.clock.copy()
+    assert (before.resets, before.steps) == (2, 0)
+    pool.step_many([(handle, {1: "look", 2: "look"}) for handle, _ in opened])
+    took = pool.clock.since(before)
+    assert (took.resets, took.steps, took.restarts) == (0, 4, 0)
+    assert 0.2 <= took.step_s < 2
+    assert took.reset_s == took.restore_s == 0

@@ -13,7 +13,7 @@ from dpepo.config import TaskSelection
 from dpepo.envs import load_world, select_tasks
 from dpepo.envs.base import World
 from dpepo.envs.scienceworld.world import ScienceWorld
-from dpepo.envs.task_lists import read_task_list, shared_tasks
+from dpepo.envs.task_lists import read_task_list, refuse_overlap, shared_tasks, types_note
 from dpepo.envs.toy import ToyWorld
 from dpepo.errors import TaskError
 
@@ -154,3 +154,21 @@ def test_tasks_in_both_lists_are_named() -> None:
     with load_world("toy") as world:
         train = [world.task(task_id) for task_id in IDS]
         assert shared_tasks(train, [*world.tasks("dev"), train[1]]) == ["toy/house/3"]
+
+
+def test_lists_that_overlap_are_refused_with_count_names_and_a_way_out() -> None:
+    """Case V05: what is measured on tasks of the training says nothing about new ones."""
+    with load_world("toy") as world:
+        train, evaluation = world.tasks("train"), world.tasks("dev")
+        keys = ("tasks.train", "tasks.eval")
+        refuse_overlap(train, evaluation, keys=keys, allow="x")
+        with pytest.raises(TaskError, match=r"4 of the 34 tasks of tasks\.eval .* toy/room/2, and 1 more\. .*: tasks\.ok=true"):
+            refuse_overlap(train, [*evaluation, *train[:4]], keys=keys, allow="tasks.ok=true")
+
+
+def test_the_overlap_of_task_types_is_told() -> None:
+    """Case V05: the ten types of the list train_L01 are those that L2 is tested on."""
+    world = ScienceWorld()
+    assert types_note(world.tasks("L2_train"), world.tasks("L2_test")) == ("tasks.eval: 0 of its 10 task types are trained on")
+    assert "29 of its 29" in types_note(world.tasks("L1_train"), world.tasks("L1_test"))
+    assert "19 of its 29" in types_note(world.tasks("L2_train"), world.tasks("L1_test"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from dpepo.envs import check_world, make
+from dpepo.envs import check_world, load_world, make
 from dpepo.envs.toy import SIZES, VARIATIONS, ToyEnv, ToyWorld, layout_of
 from dpepo.errors import ConfigError, TaskError
 from dpepo.types import Task
@@ -71,9 +73,21 @@ def test_compact_observations_list_what_can_be_named() -> None:
     assert env.step("fly").text == "unknown action | at hall : chest , cabinet , silver coin"
 
 
-def test_a_wrong_option_value_is_refused() -> None:
-    with pytest.raises(ConfigError, match="full or compact, got 'short'"):
-        ToyWorld(observation="short")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"observation": "short"}, "full or compact, got 'short'"),
+        ({"fail_at": "a"}, "fail_at .* 0 or more, got 'a'"),
+        ({"die_at": -1}, "die_at .* 0 or more, got -1"),
+        ({"hang_at": True}, "hang_at .* 0 or more, got True"),
+        ({"step_s": "slow"}, "step_s .* seconds, got 'slow'"),
+        ({"step_s": float("inf")}, "step_s .* seconds, got inf"),
+        ({"fault_action": 3}, "fault_action .* an action, got 3"),
+    ],
+)
+def test_a_wrong_option_value_is_refused(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        load_world("toy", options)
 
 
 @pytest.mark.parametrize(

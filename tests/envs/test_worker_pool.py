@@ -112,6 +112,8 @@ def test_an_episode_survives_the_death_of_its_worker_between_turns(pool: WorkerP
     assert answers[0][1].success
     assert not any(seen.failure for row in answers for seen in row.values())
     assert pool.restarts == 2
+    assert pool.clock.starts >= 3
+    assert min(pool.clock.start_s, pool.clock.restore_s) > 0
     assert set(old).isdisjoint(pool.worker_pids())
 
 

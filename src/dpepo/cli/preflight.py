@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dpepo.algorithms.base import load_algorithm
 from dpepo.config import Config, Form, ModelConfig, TaskSelection
-from dpepo.envs import load_world, select_tasks, world_status
+from dpepo.envs import load_world, refuse_overlap, select_tasks, world_status
 from dpepo.errors import ConfigError, MissingPackage, RequestError, did_you_mean
 from dpepo.policies.models import check_model
 from dpepo.protocol import PromptBuilder
@@ -111,8 +111,9 @@ def _check_tasks(config: Config, selections: Sequence[TaskSelection]) -> None:
         return
     # First the names, which need no Java; then whether the world works here.
     with load_world(config.env.world, config.env.options) as world:
-        for selection in selections:
-            select_tasks(world, selection, seed=config.seed)
+        chosen = [select_tasks(world, selection, seed=config.seed) for selection in selections]
+    if len(chosen) > 1 and not config.tasks.allow_overlap:
+        refuse_overlap(*chosen, keys=("tasks.train", "tasks.eval"), allow="tasks.allow_overlap=true")
     check_world(config.env.world)
 
 

@@ -196,7 +196,7 @@ class SynthConfig(Section):
         "oracle",
         description="oracle: gold paths; random: admissible actions; openai: the model of section server; or module:Class.",
     )
-    num_envs: tuple[Annotated[int, Field(ge=1, le=MAX_ENVS)], ...] = Field(
+    num_envs: tuple[Annotated[int, Field(strict=True, ge=1, le=MAX_ENVS)], ...] = Field(
         (4,), min_length=1, description="K of the demonstrations; each task is played once per entry."
     )
     episodes_per_task: int = Field(1, ge=1, le=MANY, description="Demonstrations per task and entry of num_envs.")

@@ -64,6 +64,7 @@ class TasksConfig(Section):
 
     train: TaskSelection = TaskSelection(split="train")
     eval: TaskSelection = TaskSelection(split="dev")
+    allow_overlap: bool = Field(False, description="Let a training be evaluated on tasks that it is trained on.")
 
     @field_validator("eval", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ Both are plain synchronous Python: guarding against faults is `dpepo.envs.bundle
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
@@ -115,6 +115,9 @@ class World(ABC):
         if task_id not in known:
             raise TaskError(f"The world {self.name!r} has no task {task_id!r}. {did_you_mean(task_id, known)}")
         return known[task_id]
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:  # noqa: B027 (optional: most options suit all tasks)
+        """Raise `TaskError` when some of these tasks cannot be played under this world's options. Starts nothing."""
 
     def resolve(self, entry: object) -> str:
         """The task id that an entry of a task list means (`dpepo.envs.task_lists`).

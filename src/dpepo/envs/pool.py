@@ -1,6 +1,6 @@
 """Many bundles at once, behind one interface, whatever process they live in.
 
-`LocalPool` plays in this process; `dpepo.envs.workers.WorkerPool` in others. A caller cannot tell them apart by results.
+`LocalPool` plays in this process; `dpepo.envs.worker_pool.WorkerPool` in others. A caller cannot tell them apart by results.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol, Self
 from dpepo.config import EnvConfig
 from dpepo.envs.base import World
 from dpepo.envs.bundle import Bundle, BundleStart, check_handles, describe
+from dpepo.envs.clock import EnvClock
 from dpepo.envs.registry import load_world
 from dpepo.envs.worker_pool import START_TIMEOUT_S, WorkerPool
 from dpepo.errors import DpepoError, JobError
@@ -21,6 +22,11 @@ from dpepo.types import Observation
 
 class EnvPool(Protocol):
     """Opens bundles of K copies and steps many of them together. Not for use by several threads at once."""
+
+    @property
+    def clock(self) -> EnvClock:
+        """What the environments have taken so far; copy it to compare with later."""
+        ...
 
     def open_many(self, requests: Sequence[tuple[str, int | None]]) -> list[tuple[int, BundleStart]]:
         """Start an episode per request.
@@ -90,6 +96,12 @@ class LocalPool:
         self._world = world
         self._bundles: dict[int, Bundle] = {}
         self._next = 0
+        self._clock = EnvClock()
+
+    @property
+    def clock(self) -> EnvClock:
+        """See `EnvPool`."""
+        return self._clock
 
     def open_many(self, requests: Sequence[tuple[str, int | None]]) -> list[tuple[int, BundleStart]]:
         """See `EnvPool`."""
@@ -97,7 +109,9 @@ class LocalPool:
         try:
             for task_id, num_envs in requests:
                 bundle = Bundle(self._world, task_id, num_envs)
-                opened.append((self._next, bundle.reset()))
+                with self._clock.timing("reset_s"):
+                    opened.append((self._next, bundle.reset()))
+                self._clock.resets += 1
                 self._bundles[self._next] = bundle
                 self._next += 1
         except BaseException:
@@ -112,7 +126,10 @@ class LocalPool:
             if handle not in self._bundles:
                 raise ValueError(f"no open bundle {handle}")
             self._bundles[handle].check(asked)
-        return [self._bundles[handle].step(asked) for handle, asked in actions]
+        with self._clock.timing("step_s"):
+            answers = [self._bundles[handle].step(asked) for handle, asked in actions]
+        self._clock.steps += sum(len(answer) for answer in answers)
+        return answers
 
     def close_many(self, handles: Sequence[int]) -> None:
         """See `EnvPool`."""

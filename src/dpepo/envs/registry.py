@@ -83,7 +83,8 @@ def select_tasks(world: World, selection: TaskSelection, *, seed: int, note: Cal
         Distinct tasks in the world's order (or that of ``selection.ids`` or the file); at least one.
 
     Raises:
-        TaskError: A name, id or split does not exist (the nearest is named), or nothing is left.
+        TaskError: A name, id or split does not exist (the nearest is named), nothing is left, or the world's options rule
+            some of the tasks out.
     """
     if selection.ids:
         tasks = [world.task(task_id) for task_id in dict.fromkeys(selection.ids)]
@@ -96,7 +97,9 @@ def select_tasks(world: World, selection: TaskSelection, *, seed: int, note: Cal
             tasks = _of_names(world, tasks, selection)
     if not tasks:
         raise TaskError(f"The split {selection.split!r} of the world {world.name!r} is empty")
-    return _draw(tasks, limit=selection.limit, seed=seed) if selection.limit else tasks
+    chosen = _draw(tasks, limit=selection.limit, seed=seed) if selection.limit else tasks
+    world.check_tasks(chosen)
+    return chosen
 
 
 def _listed(world: World, selection: TaskSelection) -> tuple[list[Task], list[str]]:

@@ -86,6 +86,35 @@ def shared_tasks(train: Sequence[Task], evaluation: Sequence[Task]) -> list[str]
     return [task.id for task in evaluation if task.id in known]
 
 
+def refuse_overlap(train: Sequence[Task], evaluation: Sequence[Task], *, keys: tuple[str, str], allow: str) -> None:
+    """Refuse two lists that are to be apart and are not.
+
+    Args:
+        train: What is learnt from.
+        evaluation: What is measured on, or learnt from later.
+        keys: The settings the two lists come from, for the message.
+        allow: What to set for those who mean it, for the message.
+
+    Raises:
+        TaskError: With the number of tasks in both lists and the first of them.
+    """
+    shared = shared_tasks(train, evaluation)
+    if not shared:
+        return
+    more = f", and {len(shared) - _SHOWN} more" if len(shared) > _SHOWN else ""
+    raise TaskError(
+        f"{len(shared)} of the {len(evaluation)} tasks of {keys[1]} are in {keys[0]} too: {', '.join(shared[:_SHOWN])}{more}. "
+        f"Try: another split or list for one of them, or, if it is meant: {allow}"
+    )
+
+
+def types_note(train: Sequence[Task], evaluation: Sequence[Task]) -> str:
+    """How many of the task types measured on are trained on as well, which decides what a success rate means."""
+    trained = {task.name for task in train}
+    measured = {task.name for task in evaluation}
+    return f"tasks.eval: {len(measured & trained)} of its {len(measured)} task types are trained on"
+
+
 def _entries(path: Path, key: str) -> list[Any]:
     try:
         if path.suffix == ".parquet":

@@ -7,6 +7,7 @@ the variation decides what is where, and nothing else does.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -193,6 +194,13 @@ class ToyWorld(World):
         """
         if observation not in ("full", "compact"):
             raise ConfigError(f"env.options observation of the world 'toy' is full or compact, got {observation!r}")
+        for option, count in (("fail_at", fail_at), ("hang_at", hang_at), ("die_at", die_at)):
+            if count is not None and (type(count) is not int or count < 0):
+                raise ConfigError(f"env.options {option} of the world 'toy' is a count of actions, 0 or more, got {count!r}")
+        if type(step_s) not in (int, float) or not 0 <= step_s < math.inf:
+            raise ConfigError(f"env.options step_s of the world 'toy' is a number of seconds, got {step_s!r}")
+        if not isinstance(fault_action, str):
+            raise ConfigError(f"env.options fault_action of the world 'toy' is an action, got {fault_action!r}")
         self._compact = observation == "compact"
         self._faults = Faults(fail_at=fail_at, hang_at=hang_at, die_at=die_at, action=fault_action, step_s=step_s)
 

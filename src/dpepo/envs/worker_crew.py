@@ -15,6 +15,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from dpepo.envs.bundle import BundleStart, failed
+from dpepo.envs.clock import EnvClock
 from dpepo.envs.worker_main import (
     Answer,
     CloseBundle,
@@ -27,11 +28,10 @@ from dpepo.envs.worker_main import (
     StepEnv,
 )
 from dpepo.envs.worker_process import WorkerGone, WorkerProcess
-from dpepo.errors import ConfigError, JobError, MissingJava, RequestError, TaskError
+from dpepo.errors import JobError
 from dpepo.types import Observation, WorldGuide
 
 MAX_TRIES = 2  # deaths of a worker during the same command before the command is given up
-_REFUSALS: dict[str, type[RequestError]] = {kind.__name__: kind for kind in (ConfigError, MissingJava, TaskError)}
 _log = logging.getLogger(__name__)
 
 
@@ -51,8 +51,8 @@ class Ticket:
             JobError: The world raised something else.
         """
         assert self.answer is not None
-        if self.answer.refused:
-            raise _REFUSALS.get(self.answer.refused, RequestError)(self.answer.value)
+        if self.answer.refused is not None:
+            raise self.answer.refused
         if self.answer.broke:
             raise JobError(f"The world broke in a worker process: {self.answer.value}")
         return self.answer.value
@@ -100,7 +100,8 @@ class Slot:
 
     worker: WorkerProcess | None = None
     tickets: deque[Ticket] = field(default_factory=deque)
-    last_sign: float = 0.0  # when the worker was last heard of, monotonic seconds
+    started: float = 0.0  # when the worker was started, monotonic seconds
+    last_sign: float = 0.0  # when it was last heard of
     deaths: int = 0  # workers in a row that died before they had loaded the world
 
     def discard(self) -> None:
@@ -119,7 +120,7 @@ class Crew:
         """See `dpepo.envs.worker_pool.WorkerPool`; no process is started yet."""
         self.slots = [Slot() for _ in range(workers)]
         self.records: dict[int, Record] = {}
-        self.restarts = 0  # workers replaced so far
+        self.clock = EnvClock()
         self._load = load
         self._guide = guide
         self._step_timeout_s = step_timeout_s
@@ -150,6 +151,7 @@ class Crew:
             if not slot.tickets:
                 return
             if slot.worker is None:
+                slot.started = time.monotonic()
                 slot.worker = WorkerProcess(transfer_timeout_s=self._start_timeout_s)
                 slot.tickets.appendleft(Ticket(self._load))
             slot.last_sign = time.monotonic()
@@ -202,7 +204,24 @@ class Crew:
             answer = worker.receive()
             slot.last_sign = time.monotonic()
             if not answer.beat:
-                self._settle(slot, slot.tickets.popleft(), answer)
+                ticket = slot.tickets.popleft()
+                self._measure(slot, ticket, answer)
+                self._settle(slot, ticket, answer)
+
+    def _measure(self, slot: Slot, ticket: Ticket, answer: Answer) -> None:
+        """Add what a worker spent on a command."""
+        match ticket.command:
+            case LoadWorld():
+                self.clock.starts += 1
+                self.clock.start_s += slot.last_sign - slot.started
+            case OpenBundle():
+                self.clock.resets += 1
+                self.clock.reset_s += answer.seconds
+            case StepEnv():
+                self.clock.steps += 1
+                self.clock.step_s += answer.seconds
+            case RestoreBundle():
+                self.clock.restore_s += answer.seconds
 
     def _settle(self, slot: Slot, ticket: Ticket, answer: Answer) -> None:
         """Write an answer down."""
@@ -211,7 +230,7 @@ class Crew:
             case LoadWorld():
                 ticket.value()  # refused by the worker though not by the parent: nothing can go on
                 slot.deaths = 0
-            case OpenBundle(handle) if not answer.refused:
+            case OpenBundle(handle) if answer.refused is None:
                 if answer.broke:
                     ticket.answer = Answer(BundleStart(goal="", guide=self._guide, initial=failed(answer.value)))
                 record = self.records[handle]
@@ -239,7 +258,7 @@ class Crew:
     def _bury(self, slot: Slot, reason: str, *, suspect: Ticket | None = None, hopeless: bool = False) -> None:
         """Remove a worker. Its unanswered tickets stay, but for one that has now done this too often (or is hopeless)."""
         slot.discard()
-        self.restarts += 1
+        self.clock.restarts += 1
         _log.warning("environments of %s: %s; starting another worker", self._load.world, reason)
         if suspect is not None:
             self._blame(slot, suspect, reason, hopeless=hopeless)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+from dpepo import errors
 from dpepo.envs.base import World
 from dpepo.envs.bundle import Bundle, BundleStart, describe, failed
 from dpepo.envs.registry import load_world
@@ -82,9 +83,10 @@ class Answer(NamedTuple):
     """One per command, in order; beats come between when a command takes many steps."""
 
     value: Any = None
-    refused: str = ""  # name of the `RequestError` class when the request was wrong; `value` is its text
+    refused: RequestError | None = None  # the request was wrong
     broke: bool = False  # the command raised something else; `value` is the description
     beat: bool = False  # no answer yet, but a sign of life
+    seconds: float = 0.0  # that the command took
 
 
 class _Host:
@@ -114,12 +116,15 @@ class _Host:
         self.finished = True
 
     def _answer(self, command: Command) -> Answer:
+        began = time.perf_counter()
         try:
-            return Answer(self._do(command))
+            answer = Answer(self._do(command))
         except RequestError as error:
-            return Answer(str(error), refused=type(error).__name__)
+            known = type(error).__module__ == errors.__name__  # a class of the world's own need not exist over there
+            answer = Answer(refused=error if known else RequestError(str(error)))
         except Exception as error:
-            return Answer(describe(error), broke=True)
+            answer = Answer(describe(error), broke=True)
+        return answer._replace(seconds=time.perf_counter() - began)
 
     def _do(self, command: Command) -> Any:
         match command:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dpepo.envs.bundle import BundleStart, check_env_ids, check_handles
+from dpepo.envs.clock import EnvClock
 from dpepo.envs.registry import load_world
 from dpepo.envs.worker_crew import Crew, Record, Slot, Ticket
 from dpepo.envs.worker_main import CloseBundle, GetExpert, GetMetadata, LoadWorld, OpenBundle, StepEnv
@@ -127,9 +128,14 @@ class WorkerPool:
         return {"world": self._name, **ticket.value()}
 
     @property
+    def clock(self) -> EnvClock:
+        """See `EnvPool`."""
+        return self._crew.clock
+
+    @property
     def restarts(self) -> int:
         """Workers that died or hung and were replaced."""
-        return self._crew.restarts
+        return self._crew.clock.restarts
 
     def worker_pids(self) -> list[int]:
         """Process ids of the workers that have been started and not been replaced."""

@@ -21,7 +21,7 @@ from dpepo.rollout import (
     play_settings,
     sampling_note,
 )
-from dpepo.runs.episode_numbers import finished, length_numbers, play_numbers, problem_numbers, success_numbers
+from dpepo.runs.episode_numbers import env_numbers, finished, length_numbers, play_numbers, problem_numbers, success_numbers
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode, Task
@@ -47,16 +47,18 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
     with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
         policy = _policy(config, tasks, pool=pool, run=run, progress=progress)
+        before = pool.clock.copy()
         progress.start(f"evaluate, K = {settings.num_envs}", total=len(tasks) * config.eval.episodes_per_task, unit="episodes")
         try:
             episodes = evaluate(tasks, settings=settings, policy=policy, pool=pool, config=config, run=run, progress=progress)
         finally:
             policy.close()
         progress.finish()
+        took = env_numbers(pool.clock.since(before))
     result = summarise(episodes)
     if result.lost and not result.n:
         raise JobError(f"Nothing was measured: all {result.lost} episodes were lost. {lost_reason(episodes)}")
-    run.metrics.log(STAGE, 0, _metrics(episodes, result))
+    run.metrics.log(STAGE, 0, _metrics(episodes, result) | took)
     return result
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
+from dpepo.envs import EnvClock
 from dpepo.types import LOST, Episode, FinishReason, ReplyProblem, StopReason, Turn
 
 
@@ -32,6 +33,23 @@ def play_numbers(prefix: str, episodes: Sequence[Episode]) -> dict[str, float]:
     return {
         f"{prefix}/turns": mean([len(episode.turns) for episode in kept]),
         f"{prefix}/actions_per_turn": mean([len(turn.steps) for turn in turns]),
+    }
+
+
+def env_numbers(clock: EnvClock) -> dict[str, float]:
+    """What environments took: ``timing_s/env_*`` in seconds of worker processes, and ``env/*`` as counts.
+
+    Args:
+        clock: Of the time that is meant, e.g. one step (`EnvClock.since`).
+    """
+    return {
+        "timing_s/env_start": clock.start_s,
+        "timing_s/env_reset": clock.reset_s,
+        "timing_s/env_step": clock.step_s,
+        "timing_s/env_restore": clock.restore_s,
+        "env/resets": float(clock.resets),
+        "env/steps": float(clock.steps),
+        "env/restarts": float(clock.restarts),
     }
 
 

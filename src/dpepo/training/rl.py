@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from dpepo.algorithms import Algorithm, group_metrics, load_algorithm
 from dpepo.config import Config
-from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
+from dpepo.envs import EnvPool, lent_pool, load_world, refuse_overlap, select_tasks, types_note
 from dpepo.learning import Critic, Learner, ValueHead, build_samples, learning_rate
 from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import hf_policy, play_settings, sampling_note
 from dpepo.runs.checkpoints import is_save_step
+from dpepo.runs.episode_numbers import env_numbers
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
@@ -120,7 +121,7 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     """
     config, learner = session.config, session.learner
     clock = session.collector.clock
-    began, sampled_s, env_s = time.perf_counter(), clock.sample_s, clock.env_s
+    began, sampled_s, env_s, envs = time.perf_counter(), clock.sample_s, clock.env_s, session.collector.pool.clock.copy()
     collected = session.collector.collect(step, on_episode=on_episode)
     groups = collected.groups
     values = turn_values(groups, learner=learner) if session.algorithm.uses_values else None
@@ -136,6 +137,7 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
         rollout_s=played_at - began,
         update_s=time.perf_counter() - played_at,
     )
+    timing |= env_numbers(session.collector.pool.clock.since(envs))
     return {**episode_metrics(collected.drawn), **group_metrics(credited), **collected.metrics, **update, **timing}
 
 
@@ -236,4 +238,8 @@ def _select(config: Config, *, progress: Progress) -> tuple[list[Task], list[Tas
         train = select_tasks(world, config.tasks.train, seed=config.seed, note=progress.note)
         if not config.train.eval_every:
             return train, []
-        return train, select_tasks(world, config.tasks.eval, seed=config.seed, note=progress.note)
+        evaluation = select_tasks(world, config.tasks.eval, seed=config.seed, note=progress.note)
+    if not config.tasks.allow_overlap:
+        refuse_overlap(train, evaluation, keys=("tasks.train", "tasks.eval"), allow="tasks.allow_overlap=true")
+    progress.note(types_note(train, evaluation))
+    return train, evaluation

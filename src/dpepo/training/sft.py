@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from dpepo.config import Config, SftConfig
-from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
+from dpepo.envs import EnvPool, lent_pool, load_world, refuse_overlap, select_tasks, types_note
 from dpepo.errors import ConfigError, JobError
 from dpepo.learning import Learner, learning_rate, supervised_config
 from dpepo.protocol import PromptBuilder
@@ -24,7 +24,7 @@ from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
 from dpepo.training.demonstrations import DemonstrationSet, hold_out, load_demonstrations, plan_epoch
 from dpepo.training.validation import Validation, is_best
-from dpepo.types import Record
+from dpepo.types import Episode, Record, Task
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -87,6 +87,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool
     learn, held = hold_out(
         load_demonstrations(config.sft.demonstrations, progress=progress), share=config.sft.val_share, seed=config.seed
     )
+    eval_tasks = _eval_tasks(config, learn, progress=progress) if config.sft.eval_every else []
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer, _, identity = begin(config, checkpoint)
     data = DemonstrationSet(learn, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
@@ -109,8 +110,8 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool
             data=data,
             held_out=DemonstrationSet(held, tokenizer=tokenizer, max_length=config.model.max_length) if held else None,
             plan=plan_steps(data.lengths, config=config.sft, seed=config.seed),
-            validation=_validation(config, run, model, tokenizer, stack.enter_context(lent_pool(config.env, pool)))
-            if config.sft.eval_every
+            validation=_validation(config, run, model, tokenizer, eval_tasks, stack.enter_context(lent_pool(config.env, pool)))
+            if eval_tasks
             else None,
             metadata={"model": dict(identity), "data": data.identity},
         )
@@ -118,9 +119,19 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool
     return _result(run, data=data)
 
 
-def _validation(config: Config, run: RunFolder, model: Any, tokenizer: PreTrainedTokenizerBase, pool: EnvPool) -> Validation:
+def _eval_tasks(config: Config, learn: Sequence[Episode], *, progress: Progress) -> list[Task]:
     with load_world(config.env.world, config.env.options) as world:
-        tasks = select_tasks(world, config.tasks.eval, seed=config.seed)
+        tasks = select_tasks(world, config.tasks.eval, seed=config.seed, note=progress.note)
+    shown = [episode.task for episode in learn]
+    if not config.tasks.allow_overlap:
+        refuse_overlap(shown, tasks, keys=("sft.demonstrations", "tasks.eval"), allow="tasks.allow_overlap=true")
+    progress.note(types_note(shown, tasks))
+    return tasks
+
+
+def _validation(
+    config: Config, run: RunFolder, model: Any, tokenizer: PreTrainedTokenizerBase, tasks: Sequence[Task], pool: EnvPool
+) -> Validation:
     policy = hf_policy(model, tokenizer, config=config.model, sampling=config.sampling)
     prompts = PromptBuilder(config.prompt)
     return Validation(config=config, tasks=tasks, pool=pool, prompts=prompts, policy=policy, run=run, stage=VALIDATION)

