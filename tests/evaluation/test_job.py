@@ -15,6 +15,18 @@ from dpepo.evaluation import EvalResult, run_eval
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode
 
+# An agent that fails at every second task while a file exists.
+FLAKY = """
+from pathlib import Path
+from dpepo.rollout.agents import RandomAgent
+
+class Flaky(RandomAgent):
+    def reply(self, view, rng):
+        if int(view.task_id[-1]) % 2 == 0 and Path(FLAG).exists():
+            raise ConnectionError("not today")
+        return super().reply(view, rng)
+"""
+
 
 def run_it(config: Config, progress: Notes | None = None) -> EvalResult:
     run = open_run(config, "eval")
@@ -132,6 +144,20 @@ def test_episodes_lost_to_faults_are_counted_apart_with_both_denominators(tmp_pa
         "val/actions_per_turn": result.actions_per_turn,
     }
     assert {name: value for name, value in row.values.items() if name in expected} == expected
+
+
+def test_a_resume_plays_lost_episodes_again_and_only_those(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flaky_agent.py").write_text(FLAKY.replace("FLAG", repr(str(tmp_path / "broken"))))
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "broken").touch()
+    config = toy_config(tmp_path / "r", "eval.policy=flaky_agent:Flaky")
+    first = run_it(config)
+    assert (first.n, first.lost) == (5, 5)
+    assert run_it(resumed(config)) == first  # once per resume, and no longer
+    (tmp_path / "broken").unlink()
+    mended = run_it(resumed(config))
+    assert (mended.n, mended.lost) == (10, 0)
+    assert counted(tmp_path / "r") == {(f"toy/room/{number}", 0): 1 if number % 2 else 3 for number in range(20, 30)}
 
 
 def test_an_evaluation_in_which_everything_is_lost_fails_aloud(tmp_path: Path) -> None:
