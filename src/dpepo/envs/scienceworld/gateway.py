@@ -125,6 +125,7 @@ class Gateway:
         parameters = GatewayParameters(address="127.0.0.1", port=self.port, auth_token=token)
         self._gateway: Any = JavaGateway(gateway_parameters=parameters)
         self.jvm: Any = self._gateway.jvm
+        self._classes: dict[str, Any] = {}
         # before the first Scala println, which keeps the stream it finds: several lines per action would fill the pipe
         self.jvm.java.lang.System.setOut(self.jvm.java.io.PrintStream(self.jvm.java.io.OutputStream.nullOutputStream()))
         self.java_version = str(self.jvm.java.lang.System.getProperty("java.version"))
@@ -154,6 +155,15 @@ class Gateway:
         """Whether the Java machine still runs."""
         return self._process.poll() is None
 
+    def java_class(self, name: str) -> Any:
+        """A class by its full name. Found once: every dot of ``jvm.a.b.C`` is a question to Java, every time."""
+        if name not in self._classes:
+            found = self.jvm
+            for part in name.split("."):
+                found = getattr(found, part)
+            self._classes[name] = found
+        return self._classes[name]
+
     def static(self, class_name: str) -> Any:
         """The singleton of a Scala object, e.g. ``util.UniqueIdentifier$``."""
         loader = self.jvm.java.lang.Class.forName(class_name)
@@ -161,7 +171,7 @@ class Gateway:
 
     def join(self, texts: Any, separator: str = "\n") -> list[str]:
         """A Java collection of strings as a Python list, in two round trips instead of one per item."""
-        joined = str(self.jvm.java.lang.String.join(separator, texts))
+        joined = str(self.java_class("java.lang.String").join(separator, texts))
         return joined.split(separator) if joined else []
 
     def close(self) -> None:

@@ -286,26 +286,28 @@ class Machine:
 
     def _load_alone(self, interface: Any, group: _TaskGroup, task: str, variation: int, simplifications: str) -> None:
         """What the interface's own `load` does, with only the one group of tasks built instead of all (most of the time)."""
-        jvm, ids = self.gateway.jvm, self._around.ids
+        java_class, ids = self.gateway.java_class, self._around.ids
         getattr(ids, "count_$eq")(group.first_id)
         group.builder.registerTasks(self._task_maker)
         getattr(ids, "count_$eq")(self._around.total_ids)
         self._around.random_object.setSeed(variation)
-        world = jvm.scienceworld.environments.EnvironmentMaker.mkKitchenEnvironment(variation)
+        world = java_class("scienceworld.environments.EnvironmentMaker").mkKitchenEnvironment(variation)
         universe, agent = world._1(), world._2()
         setup = self._task_maker.doTaskSetup(task, variation, universe, agent)
         if setup._1().isEmpty():
             raise SimulatorError(f"ScienceWorld cannot set up {task} {variation}: {setup._2()}")
-        agent_interface = jvm.scienceworld.runtime.AgentInterface(universe, agent, setup._1().get(), simplifications)
+        interface_class, some = java_class("scienceworld.runtime.AgentInterface"), java_class("scala.Some")
+        agent_interface = interface_class(universe, agent, setup._1().get(), simplifications)
+        history = java_class("scienceworld.goldagent.RunHistory")(task, -1, variation, "", simplifications, "")
         for name, value in (
             ("taskStr", task),
             ("taskVariationIdx", variation),
             ("simplificationStr", simplifications),
             ("errorStr", ""),
             ("errorUnknownEnvironment", False),
-            ("agent", jvm.scala.Some(agent)),
-            ("agentInterface", jvm.scala.Some(agent_interface)),
-            ("currentHistory", jvm.scienceworld.goldagent.RunHistory(task, -1, variation, "", simplifications, "")),
+            ("agent", some(agent)),
+            ("agentInterface", some(agent_interface)),
+            ("currentHistory", history),
         ):
             getattr(interface, f"{name}_$eq")(value)
 
