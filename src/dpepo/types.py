@@ -179,6 +179,7 @@ class Turn(Record):
     reply: ParsedReply
     steps: tuple[Step, ...]  # executed actions only, by env id; actions for ended environments are not executed
     seconds: float = 0.0  # wall time of sampling and stepping this turn, shared batches divided evenly
+    env_seconds: float = 0.0  # of these, in the environments; 0 where nobody measured
 
 
 class StopReason(StrEnum):

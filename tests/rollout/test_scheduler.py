@@ -24,7 +24,7 @@ def requests(count: int = 12) -> list[EpisodeRequest]:
 
 
 def timeless(episode: Episode) -> Episode:
-    turns = [turn.model_copy(update={"seconds": 0.0}) for turn in episode.turns]
+    turns = [turn.model_copy(update={"seconds": 0.0, "env_seconds": 0.0}) for turn in episode.turns]
     return episode.model_copy(update={"turns": tuple(turns)})
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from dpepo.config import Config
 from dpepo.errors import RunFolderError
+from dpepo.runs.advantages import write_advantages
 from dpepo.runs.rundir import MAY_DIFFER, RunFolder
 
 
@@ -178,6 +179,16 @@ def test_episodes_of_steps_to_be_played_again_are_moved_aside_not_deleted(tmp_pa
         "rl-0001.jsonl",
         "rl-0002.jsonl",
     ]
+
+
+def test_advantages_of_steps_to_be_played_again_are_moved_aside_with_their_episodes(tmp_path: Path) -> None:
+    run = start(tmp_path)
+    for step in (1, 2):
+        run.write_episodes("rl", step, [])
+        write_advantages(tmp_path, "rl", step, [])
+    run.rewind("rl", 1)
+    inside = sorted(str(p.relative_to(tmp_path / "advantages")) for p in (tmp_path / "advantages").rglob("*.jsonl"))
+    assert inside == ["replaced-1/rl-0002.jsonl", "rl-0001.jsonl"]
 
 
 def test_checkpoints_go_through_the_run(tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ def _replies(folder: Path) -> set[tuple[str, int]]:
 
 def _without_seconds(episodes: list[Episode]) -> list[Episode]:
     return [
-        episode.model_copy(update={"turns": tuple(turn.model_copy(update={"seconds": 0.0}) for turn in episode.turns)})
+        episode.model_copy(
+            update={"turns": tuple(turn.model_copy(update={"seconds": 0.0, "env_seconds": 0.0}) for turn in episode.turns)}
+        )
         for episode in episodes
     ]
 

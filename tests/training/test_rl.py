@@ -22,15 +22,17 @@ from tests.support.toy_jobs import (
     weights,
 )
 
+from dpepo.algorithms import load_algorithm
 from dpepo.config import Config
 from dpepo.envs import load_world
 from dpepo.envs.toy import ToyWorld
 from dpepo.errors import JobError
+from dpepo.runs.advantages import EpisodeName, read_advantages
 from dpepo.runs.metrics import MetricsRow
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.collecting import pick_tasks, refill_tasks, step_seed
 from dpepo.training.rl import PATIENCE, TrainResult, run_train
-from dpepo.types import ScoredEpisode
+from dpepo.types import EpisodeGroup, ScoredEpisode
 
 
 def rl_config(start: ColdStart, folder: Path, *settings: str) -> Config:
@@ -89,6 +91,22 @@ def test_success_rises_and_kl_starts_at_nothing(cold_start: ColdStart, tmp_path:
     assert result.steps == 10
     assert result.success_rate == pytest.approx(fmean(rates))
     assert result.checkpoint.endswith("step-0010")
+
+
+def test_the_advantages_that_were_learnt_from_are_recorded_turn_by_turn(cold_start: ColdStart, tmp_path: Path) -> None:
+    """The viewer shows them; they are those the algorithm gives for the recorded groups."""
+    config = rl_config(cold_start, tmp_path / "rl", "train.steps=2", "train.tasks_per_step=1")
+    run_it(config)
+    recorded = episodes_of(config)
+    problems: list[str] = []
+    for step in (1, 2):
+        siblings = tuple(record for number, record in recorded if number == step)
+        credited = load_algorithm(config.algorithm).advantages(EpisodeGroup(task=siblings[0].episode.task, siblings=siblings))
+        found = read_advantages(Path(config.run.dir), "rl", step, problems=problems)
+        assert problems == []
+        for sibling, phi, turns in zip(siblings, credited.trajectory, credited.turns, strict=True):
+            advantages = found[EpisodeName.of(sibling.episode)]
+            assert (advantages.algorithm, advantages.trajectory, advantages.turns) == ("dpepo", phi, turns)
 
 
 def test_a_resumed_job_ends_with_the_weights_of_one_that_never_stopped(cold_start: ColdStart, tmp_path: Path) -> None:

@@ -125,6 +125,7 @@ class EpisodeState:
         reply: ParsedReply,
         observations: Mapping[int, Observation],
         seconds: float = 0.0,
+        env_seconds: float = 0.0,
     ) -> EpisodeState:
         """The state after a turn.
 
@@ -135,6 +136,7 @@ class EpisodeState:
             reply: From `read`.
             observations: What the environments answered to `actions_to_run`, by id.
             seconds: Wall time of the turn.
+            env_seconds: Of these, in the environments.
         """
         if completion.finish in _NO_ANSWER:
             return replace(self, stop=_NO_ANSWER[completion.finish], error=completion.error)
@@ -145,6 +147,7 @@ class EpisodeState:
             reply=reply,
             steps=tuple(Step(env_id=i, action=done[i], observation=observations[i]) for i in sorted(observations)),
             seconds=seconds,
+            env_seconds=env_seconds,
         )
         after = replace(self, turns=(*self.turns, turn))
         return replace(after, stop=after._stop_after_last_turn(), error=after._broken())
@@ -277,9 +280,17 @@ def _play_turn(state: EpisodeState, *, handle: int, policy: Policy, pool: EnvPoo
     [completion] = policy.generate([asked], sampling=state.settings.sampling)
     reply = state.read(completion)
     actions = state.actions_to_run(completion, reply)
+    acted_at = time.perf_counter()
     [observations] = pool.step_many([(handle, actions)]) if actions else [{}]
-    seconds = time.perf_counter() - began
-    return state.take(asked, completion=completion, reply=reply, observations=observations, seconds=seconds)
+    now = time.perf_counter()
+    return state.take(
+        asked,
+        completion=completion,
+        reply=reply,
+        observations=observations,
+        seconds=now - began,
+        env_seconds=now - acted_at,
+    )
 
 
 @contextmanager

@@ -126,11 +126,12 @@ def _play_round(
     ]
     acted_at = time.perf_counter()
     observations = _stepped(pool, {seat.handle: todo for seat, todo in zip(seats, actions, strict=True) if todo})
-    clock.env_s += time.perf_counter() - acted_at
-    seconds = (time.perf_counter() - began) / len(seats)
+    now = time.perf_counter()
+    clock.env_s += now - acted_at
+    took = {"seconds": (now - began) / len(seats), "env_seconds": (now - acted_at) / len(seats)}
     for seat, question, completion, reply in zip(seats, asked, completions, replies, strict=True):
         seen = observations.get(seat.handle, {})
-        seat.state = seat.state.take(question, completion=completion, reply=reply, observations=seen, seconds=seconds)
+        seat.state = seat.state.take(question, completion=completion, reply=reply, observations=seen, **took)
 
 
 def _answers(policy: Policy, asked: Sequence[Request], *, settings: PlaySettings) -> list[Completion]:

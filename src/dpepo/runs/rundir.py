@@ -4,6 +4,7 @@ config.yaml              the resolved configuration
 run.json                 job, commands, versions, times, results; one entry per session (start or resume)
 metrics.jsonl            numbers, a line per step
 episodes/*.jsonl         every episode, a file per stage and step
+advantages/*.jsonl       what RL made of them, likewise
 checkpoints/step-NNNN/   complete or not there; `latest` points to the newest, `best` to the one with the best evaluation
 """
 
@@ -25,6 +26,7 @@ from typing import Any, Self
 from dpepo.config import Config
 from dpepo.errors import ConfigError, RunFolderError
 from dpepo.recipes import config_yaml, load_config
+from dpepo.runs.advantages import FOLDER as ADVANTAGES
 from dpepo.runs.checkpoints import Checkpoint, LatestCheckpoint, best_checkpoint, latest_checkpoint, save_checkpoint
 from dpepo.runs.episodes import EpisodeLine, parse_file_name, read_episodes, replace_episodes, write_episodes
 from dpepo.runs.files import write_atomic
@@ -219,18 +221,20 @@ class RunFolder:
     def rewind(self, stage: str, step: int) -> None:
         """Before steps after `step` are played again, move their episode files aside to ``episodes/replaced-N/``.
 
-        Metrics need no such care: of several lines for a step the last counts.
+        Files of advantages are moved likewise. Metrics need no such care: of several lines for a step the last counts.
         """
-        folder = self.path / "episodes"
-        later = [
-            p for p in folder.glob("*.jsonl") if (name := parse_file_name(p.name)) and name.stage == stage and name.step > step
-        ]
-        if not later:
-            return
-        aside = folder / f"replaced-{len(list(folder.glob('replaced-*'))) + 1}"
-        aside.mkdir()
-        for path in later:
-            path.rename(aside / path.name)
+        for folder in (self.path / "episodes", self.path / ADVANTAGES):
+            later = [
+                p
+                for p in folder.glob("*.jsonl")
+                if (name := parse_file_name(p.name)) and name.stage == stage and name.step > step
+            ]
+            if not later:
+                continue
+            aside = folder / f"replaced-{len(list(folder.glob('replaced-*'))) + 1}"
+            aside.mkdir()
+            for path in later:
+                path.rename(aside / path.name)
 
 
 def _locked(path: Path) -> int:

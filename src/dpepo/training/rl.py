@@ -15,6 +15,7 @@ from dpepo.learning import Critic, Learner, ValueHead, build_samples, learning_r
 from dpepo.policies import HfPolicy
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import hf_policy, play_settings, sampling_note
+from dpepo.runs.advantages import episode_advantages, write_advantages
 from dpepo.runs.checkpoints import is_save_step
 from dpepo.runs.episode_numbers import env_numbers
 from dpepo.runs.progress import Progress
@@ -126,6 +127,7 @@ def train_step(session: Session, step: int, *, on_episode: Callable[[Episode], N
     groups = collected.groups
     values = turn_values(groups, learner=learner) if session.algorithm.uses_values else None
     credited = session.algorithm.advantages_many(groups, values=values)
+    write_advantages(session.run.path, STAGE, step, episode_advantages(credited, algorithm=config.algorithm.name))
     samples = build_samples(credited, values=values)
     played_at = time.perf_counter()
     update = learner.update(samples, lr=learning_rate(step, num_steps=config.train.steps, config=config.actor))
