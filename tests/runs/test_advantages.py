@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.sample_episodes import hostile_episode, lifespan_episode, scored
+from tests.support.sample_episodes import credited, hostile_episode, sample_group, scored
 
-from dpepo.algorithms import load_algorithm
-from dpepo.config import AlgorithmConfig
 from dpepo.runs.advantages import EpisodeName, episode_advantages, read_advantages, write_advantages
 from dpepo.types import EpisodeGroup, TurnAdvantages
 
 
-def credited(num_siblings: int = 8) -> TurnAdvantages:
-    siblings = tuple(scored(lifespan_episode(1, skill=0.4, num_envs=4, seed=3, sibling=n)) for n in range(num_siblings))
-    group = EpisodeGroup(task=siblings[0].episode.task, siblings=siblings)
-    return load_algorithm(AlgorithmConfig()).advantages(group)
-
-
 def test_advantages_come_back_by_task_seed_and_sibling(tmp_path: Path) -> None:
-    group = credited()
+    group = credited(sample_group(1, skill=0.4, seed=3, num_siblings=8))
     records = episode_advantages([group], algorithm="dpepo")
     write_advantages(tmp_path, "rl", 3, records)
     problems: list[str] = []
@@ -34,13 +26,19 @@ def test_a_step_without_advantages_has_none(tmp_path: Path) -> None:
 
 
 def test_a_step_written_again_replaces_what_stood_there(tmp_path: Path) -> None:
-    write_advantages(tmp_path, "rl", 1, episode_advantages([credited(8)], algorithm="dpepo"))
-    write_advantages(tmp_path, "rl", 1, episode_advantages([credited(2)], algorithm="grpo"))
+    write_advantages(
+        tmp_path, "rl", 1, episode_advantages([credited(sample_group(1, skill=0.4, seed=3, num_siblings=8))], algorithm="dpepo")
+    )
+    write_advantages(
+        tmp_path, "rl", 1, episode_advantages([credited(sample_group(1, skill=0.4, seed=3, num_siblings=2))], algorithm="grpo")
+    )
     assert {found.algorithm for found in read_advantages(tmp_path, "rl", 1, problems=[]).values()} == {"grpo"}
 
 
 def test_cut_and_foreign_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
-    path = write_advantages(tmp_path, "rl", 1, episode_advantages([credited(2)], algorithm="dpepo"))
+    path = write_advantages(
+        tmp_path, "rl", 1, episode_advantages([credited(sample_group(1, skill=0.4, seed=3, num_siblings=2))], algorithm="dpepo")
+    )
     whole = path.read_text(encoding="utf-8")
     path.write_text('{"turns": "none"}\n' + whole + whole[:40], encoding="utf-8")
     problems: list[str] = []

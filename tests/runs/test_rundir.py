@@ -181,6 +181,17 @@ def test_episodes_of_steps_to_be_played_again_are_moved_aside_not_deleted(tmp_pa
     ]
 
 
+def test_the_order_in_which_stages_began_survives_a_copy_and_a_resume(tmp_path: Path) -> None:
+    first = start(tmp_path)
+    for stage in ("synth", "rl", "eval", "rl"):
+        first.write_episodes(stage, 1, [])
+    first.close()
+    again = start(tmp_path, **RESUME)
+    for stage in ("rl", "before-all"):
+        again.write_episodes(stage, 2, [])
+    assert [session.get("stages") for session in again.sessions] == [["synth", "rl", "eval"], ["before-all"]]
+
+
 def test_advantages_of_steps_to_be_played_again_are_moved_aside_with_their_episodes(tmp_path: Path) -> None:
     run = start(tmp_path)
     for step in (1, 2):

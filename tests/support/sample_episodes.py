@@ -10,14 +10,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dpepo.config import StepRewardConfig
+from dpepo.algorithms import load_algorithm
+from dpepo.config import AlgorithmConfig, StepRewardConfig
 from dpepo.rewards import score_episode
+from dpepo.runs.advantages import episode_advantages, write_advantages
 from dpepo.runs.episodes import write_episodes
 from dpepo.runs.summary import CurvePoint, Fact, Reference, ResultRow, Summary, write_summary
 from dpepo.types import (
     LOST,
     Completion,
     Episode,
+    EpisodeGroup,
     FinishReason,
     Message,
     Observation,
@@ -29,6 +32,7 @@ from dpepo.types import (
     StopReason,
     Task,
     Turn,
+    TurnAdvantages,
     WorldGuide,
 )
 
@@ -248,6 +252,19 @@ def scored(episode: Episode) -> ScoredEpisode:
     return score_episode(episode, StepRewardConfig())
 
 
+def sample_group(task: int, *, skill: float, seed: int, num_siblings: int) -> EpisodeGroup:
+    """Siblings of one task, scored."""
+    siblings = [
+        scored(lifespan_episode(task, skill=skill, num_envs=4, seed=seed, sibling=sibling)) for sibling in range(num_siblings)
+    ]
+    return EpisodeGroup(task=siblings[0].episode.task, siblings=tuple(siblings))
+
+
+def credited(group: EpisodeGroup) -> TurnAdvantages:
+    """The group with the advantages of `dpepo`."""
+    return load_algorithm(AlgorithmConfig()).advantages(group)
+
+
 def write_sample_run(run: Path, *, groups: int = 12, extras: bool = True) -> None:
     """Fill a run folder with episodes of every stage of a demo, and a summary."""
     folder = run / "episodes"
@@ -255,16 +272,9 @@ def write_sample_run(run: Path, *, groups: int = 12, extras: bool = True) -> Non
         write_episodes(folder, "synth", 0, [lifespan_episode(variation, skill=0.3, num_envs=k, seed=0) for k in (1, 2, 4)])
     for step in range(groups):
         skill = 0.05 + 0.6 * step / max(groups, 1)
-        write_episodes(
-            folder,
-            "rl",
-            step,
-            [
-                scored(lifespan_episode(task, skill=skill, num_envs=4, seed=step, sibling=n))
-                for task in range(step % 4, step % 4 + 2)
-                for n in range(8)
-            ],
-        )
+        groups_of_step = [sample_group(task, skill=skill, seed=step, num_siblings=8) for task in range(step % 4, step % 4 + 2)]
+        write_episodes(folder, "rl", step, [sibling for group in groups_of_step for sibling in group.siblings])
+        write_advantages(run, "rl", step, episode_advantages([credited(group) for group in groups_of_step], algorithm="dpepo"))
     if extras:
         write_episodes(folder, "rl", groups, [scored(hostile_episode()), scored(wide_episode()), lost_episode()])
     write_summary(run, _play_evaluations(folder))
@@ -277,7 +287,7 @@ def _play_evaluations(folder: Path) -> Summary:
             for num_envs in (4, 1):
                 name = f"{stage}-{split}-k{num_envs}"
                 played = [
-                    lifespan_episode(v, skill=skill, num_envs=num_envs, seed=n, sibling=n, split=split)
+                    lifespan_episode(v, skill=skill, num_envs=num_envs, seed=0, sibling=n, split=split)
                     for v in range(40, 60)
                     for n in range(4)
                 ]

@@ -7,8 +7,10 @@ admissible actions) are stored once per chunk in a `Pool` and referred to by num
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Any
 
+from dpepo.runs.advantages import EpisodeAdvantages
 from dpepo.types import Episode, Message, Observation, ScoredEpisode, Step, StepReward, Turn
 
 NOTHING = -1  # "no text" / "no list" where a number into the pool is expected
@@ -45,7 +47,9 @@ class Pool:
         return number
 
 
-def episode_row(key: str, record: Episode | ScoredEpisode, *, stage: str, step: int) -> dict[str, Any]:
+def episode_row(
+    key: str, record: Episode | ScoredEpisode, *, stage: str, step: int, advantages: EpisodeAdvantages | None = None
+) -> dict[str, Any]:
     """What the list of episodes shows and filters by.
 
     Args:
@@ -53,7 +57,9 @@ def episode_row(key: str, record: Episode | ScoredEpisode, *, stage: str, step: 
         record: the episode.
         stage: the job's stage that played it.
         step: step inside the stage.
+        advantages: what RL made of it, where that was recorded.
     """
+    rewards = [reward.value for reward in record.step_rewards] if isinstance(record, ScoredEpisode) else []
     episode = record.episode if isinstance(record, ScoredEpisode) else record
     outcome = record.outcome
     return {
@@ -65,19 +71,28 @@ def episode_row(key: str, record: Episode | ScoredEpisode, *, stage: str, step: 
         "split": episode.task.split,
         "goal": episode.goal[:400],
         "K": episode.num_envs,
+        "seed": episode.seed,
         "sibling": episode.sibling,
         "stop": episode.stop.value,
         "outcome": None if outcome is None else round(outcome, 5),
         "success": episode.success,
         "turns": len(episode.turns),
         "actions": episode.num_actions,
-        "tokens": sum(len(turn.completion.token_ids) for turn in episode.turns),
+        "tokens": sum(turn.completion.reply_length for turn in episode.turns),
+        "seconds": round(sum(turn.seconds for turn in episode.turns), 2),
+        "reward": round(fmean(rewards), 4) if rewards else None,
+        "phi": None if advantages is None or advantages.trajectory is None else round(advantages.trajectory, 4),
         "problems": sum(len(turn.reply.problems) for turn in episode.turns),
     }
 
 
 def episode_detail(
-    key: str, record: Episode | ScoredEpisode, *, pool: Pool, prompts: bool, advantages: tuple[float, ...] = ()
+    key: str,
+    record: Episode | ScoredEpisode,
+    *,
+    pool: Pool,
+    prompts: bool,
+    advantages: EpisodeAdvantages | None = None,
 ) -> dict[str, Any]:
     """One episode with everything in it, its long texts in `pool`.
 
@@ -86,8 +101,9 @@ def episode_detail(
         record: the episode.
         pool: where long texts go.
         prompts: whether prompts are kept (they are most of the bytes).
-        advantages: one number per turn, or empty where none was recorded.
+        advantages: what RL made of it, where that was recorded.
     """
+    phis = () if advantages is None else advantages.turns
     scored = isinstance(record, ScoredEpisode)
     episode = record.episode if isinstance(record, ScoredEpisode) else record
     rewards = record.step_rewards if isinstance(record, ScoredEpisode) else ()
@@ -98,6 +114,7 @@ def episode_detail(
         "seed": episode.seed,
         "scored": scored,
         "error": episode.error,
+        "algorithm": None if advantages is None else advantages.algorithm,
         "initial": _observation(episode.initial, pool),
         "turns": [
             _turn(
@@ -105,7 +122,7 @@ def episode_detail(
                 pool,
                 prompts=prompts,
                 reward=rewards[number] if number < len(rewards) else None,
-                advantage=advantages[number] if number < len(advantages) else None,
+                advantage=phis[number] if number < len(phis) else None,
             )
             for number, turn in enumerate(episode.turns)
         ],
@@ -126,10 +143,11 @@ def _turn(turn: Turn, pool: Pool, *, prompts: bool, reward: StepReward | None, a
         "steps": [_step(step, pool) for step in turn.steps],
         # asked for but not done: the environment had ended, or the episode stopped first
         "skipped": {str(env): action for env, action in turn.reply.actions.items() if env not in done},
-        "promptTokens": len(completion.prompt_token_ids),
-        "tokens": len(completion.token_ids),
+        "promptTokens": completion.prompt_length,
+        "tokens": completion.reply_length,
         "logprob": round(sum(completion.logprobs) / len(completion.logprobs), 4) if completion.logprobs else None,
         "seconds": round(turn.seconds, 3),
+        "envSeconds": round(turn.env_seconds, 3),
         "reward": None if reward is None else _reward(reward),
         "advantage": None if advantage is None else round(advantage, 4),
     }

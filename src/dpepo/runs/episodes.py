@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -98,13 +98,17 @@ def _line(stage: str, step: int, record: Episode | ScoredEpisode) -> str:
     return f'{{"kind": "{kind}", "stage": "{stage}", "step": {step}, "record": {body}}}'
 
 
-def read_episodes(folder: Path, *, stage: str | None = None, problems: list[str]) -> Iterator[EpisodeLine]:
+def read_episodes(
+    folder: Path, *, stage: str | None = None, problems: list[str], lenient: bool = False
+) -> Iterator[EpisodeLine]:
     """Read the episodes of a run, by stage and step, one at a time.
 
     Args:
         folder: The run's ``episodes`` folder; one that does not exist holds none.
         stage: Only this stage; None reads all.
         problems: Receives a sentence for every line that is cut off or damaged; such lines are left out.
+        lenient: For pages only. Fields that this version does not know, thus from a newer one, are left out and named in
+            `problems`, instead of the whole line.
     """
     files = [
         (name, path) for path in folder.glob("*.jsonl") if (name := parse_file_name(path.name)) is not None and path.is_file()
@@ -112,10 +116,10 @@ def read_episodes(folder: Path, *, stage: str | None = None, problems: list[str]
     for name, path in sorted(files):
         if stage not in (None, name.stage):
             continue
-        yield from read_episode_file(path, problems=problems)
+        yield from read_episode_file(path, problems=problems, lenient=lenient)
 
 
-def read_episode_file(path: Path, *, problems: list[str]) -> Iterator[EpisodeLine]:
+def read_episode_file(path: Path, *, problems: list[str], lenient: bool = False) -> Iterator[EpisodeLine]:
     """Read one file of episodes, whatever its name; see `read_episodes`.
 
     Raises:
@@ -130,7 +134,27 @@ def read_episode_file(path: Path, *, problems: list[str]) -> Iterator[EpisodeLin
         if kind is None:
             problems.append(f"{path.name}, line {line.number} is of no known kind; left out")
             continue
+        record = line.value.get("record")
         try:
-            yield EpisodeLine(name.stage, name.step, kind.model_validate(line.value.get("record")))
+            yield EpisodeLine(name.stage, name.step, kind.model_validate(record))
         except ValidationError as error:
-            problems.append(f"{path.name}, line {line.number} is no whole record ({error.error_count()} faults); left out")
+            unknown = _drop_unknown(record, error) if lenient else []
+            if not unknown:
+                problems.append(f"{path.name}, line {line.number} is no whole record ({error.error_count()} faults); left out")
+                continue
+            problems.append(f"{path.name}, line {line.number} has fields of another version ({', '.join(unknown)}); left out")
+            yield EpisodeLine(name.stage, name.step, kind.model_validate(record))
+
+
+def _drop_unknown(record: Any, error: ValidationError) -> list[str]:
+    """Delete fields without a place in a record, and name them; nothing where that is not all that is wrong."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(fault["type"] != "extra_forbidden" for fault in faults):
+        return []
+    for fault in faults:
+        *way, last = fault["loc"]
+        holder = record
+        for key in way:
+            holder = holder[key]
+        del holder[last]
+    return sorted({str(fault["loc"][-1]) for fault in faults})

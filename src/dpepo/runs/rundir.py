@@ -79,6 +79,7 @@ class RunFolder:
         )
         self.metrics = MetricsLog(path / "metrics.jsonl", loggers=self._loggers)
         self._checkpoints = path / "checkpoints"
+        self._stages: set[str] = set()  # known to stand in run.json
         # A finalizer, so that a run that is dropped without `close` gives its lock free as well.
         self._unlock = None if lock is None else weakref.finalize(self, os.close, lock)
 
@@ -183,11 +184,22 @@ class RunFolder:
 
     def write_episodes(self, stage: str, step: int, records: Iterable[Episode | ScoredEpisode]) -> Path:
         """Append episodes to ``episodes/<stage>-<step>.jsonl``."""
+        self._note_stage(stage)
         return write_episodes(self.path / "episodes", stage, step, records)
 
     def replace_episodes(self, stage: str, step: int, records: Sequence[Episode | ScoredEpisode]) -> None:
         """Write the file of a stage and step anew, whole or not at all; without records there is no such file."""
+        self._note_stage(stage)
         replace_episodes(self.path / "episodes", stage, step, records)
+
+    def _note_stage(self, stage: str) -> None:
+        """Keep the order in which stages first wrote episodes: names and times of files do not survive every copy."""
+        if stage in self._stages:
+            return
+        sessions = self.sessions
+        if not any(stage in session.get("stages", ()) for session in sessions):
+            self.record(stages=[*sessions[-1].get("stages", ()), stage])
+        self._stages.add(stage)
 
     def read_episodes(self, *, stage: str | None = None, problems: list[str]) -> Iterator[EpisodeLine]:
         """Read episodes back, one at a time; damaged lines are left out and described in problems."""

@@ -146,24 +146,46 @@ function reasons(reward) {
   return lines.length ? lines : ["Nothing was repeated: no action twice in an environment, none shared between environments."];
 }
 
-function rewardPills(turn, section) {
+// A number with a sign in front, for advantages; words (a number that was not finite) stay as they are.
+const signed = (value) => (typeof value === "number" ? (value > 0 ? "+" : value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(2) : String(value));
+const rewardText = (reward) => (typeof reward.value === "number" ? reward.value.toFixed(2) : reward.value);
+
+// A pill that opens what stands behind its value.
+function pillWithWhy(section, kind, name, value, why) {
+  why.hidden = true;
+  const pill = el("button", `pill ${kind}`, `${name} `, el("b", "", value));
+  pill.type = "button";
+  pill.title = "Why this value?";
+  pill.setAttribute("aria-expanded", "false");
+  pill.addEventListener("click", () => { why.hidden = !why.hidden; pill.setAttribute("aria-expanded", String(!why.hidden)); });
+  section.append(why);
+  return pill;
+}
+
+function rewardPills(row, detail, turn, section) {
   const pills = [];
   if (turn.reward) {
     const why = el("div", "why", el("p", "", `Step reward on the scale \u201c${turn.reward.scale}\u201d, over ${plural(turn.reward.actions, "action")}. Repeating lowers it.`), el("ul", "", ...reasons(turn.reward).map((line) => el("li", "", line))));
-    why.hidden = true;
-    const pill = el("button", "pill", "step reward ", el("b", "", typeof turn.reward.value === "number" ? turn.reward.value.toFixed(2) : turn.reward.value));
-    pill.type = "button";
-    pill.title = "Why this value?";
-    pill.setAttribute("aria-expanded", "false");
-    pill.addEventListener("click", () => { why.hidden = !why.hidden; pill.setAttribute("aria-expanded", String(!why.hidden)); });
-    pills.push(pill);
-    section.append(why);
+    pills.push(pillWithWhy(section, "", "step reward", rewardText(turn.reward), why));
   }
   if (turn.advantage !== null) {
-    const value = turn.advantage;
-    pills.push(el("span", `pill ${value > 0 ? "up" : value < 0 ? "down" : ""}`, "advantage ", el("b", "", typeof value === "number" ? (value > 0 ? "+" : value < 0 ? "\u2212" : "") + Math.abs(value).toFixed(2) : value)));
+    const kind = turn.advantage > 0 ? "up" : turn.advantage < 0 ? "down" : "";
+    pills.push(pillWithWhy(section, kind, "advantage", signed(turn.advantage), el("div", "why", el("p", "", advantageWords(row, detail, turn)))));
   }
   return pills;
+}
+
+// Where an advantage comes from. The rule of the algorithm `dpepo` is told only where it gives the recorded value.
+function advantageWords(row, detail, turn) {
+  const phi = row.phi;
+  if (phi === null) return `Recorded by the algorithm \u201c${short(detail.algorithm, 80)}\u201d.`;
+  const whole = `The episode\u2019s advantage, its outcome relative to its siblings, is ${signed(phi)}`;
+  const reward = turn.reward ? turn.reward.value : null;
+  const factor = phi > 0 ? reward : 2 - reward;
+  if (detail.algorithm !== "dpepo" || typeof reward !== "number" || Math.abs(phi * factor - turn.advantage) > 0.002) return `${whole}; this turn\u2019s is what the algorithm \u201c${short(detail.algorithm, 80)}\u201d made of it.`;
+  if (phi === 0) return `${whole}: all siblings ended alike, so there is nothing to learn from.`;
+  const how = phi > 0 ? "the step reward: a turn that repeats is praised less" : `2 minus the step reward ${rewardText(turn.reward)}: a turn that repeats is blamed more`;
+  return `${whole}. This turn: ${signed(phi)} \u00d7 ${factor.toFixed(2)} = ${signed(turn.advantage)}. The factor is ${how}.`;
 }
 
 function laneCard(step, turn, pool, scoreBefore) {
@@ -245,12 +267,12 @@ function turnSection(row, detail, index, link) {
   if (link) title.href = link(index);
   const meta = [
     turn.tokens ? plural(turn.tokens, "token") : "", turn.promptTokens ? `prompt ${turn.promptTokens.toLocaleString("en")}` : "",
-    turn.logprob !== null ? `mean log-prob ${typeof turn.logprob === "number" ? turn.logprob.toFixed(2) : turn.logprob}` : "", turn.seconds ? `${turn.seconds.toFixed(2)} s` : "",
+    turn.logprob !== null ? `mean log-prob ${typeof turn.logprob === "number" ? turn.logprob.toFixed(2) : turn.logprob}` : "", turn.seconds ? `${turn.seconds.toFixed(2)} s${turn.envSeconds ? ` (${turn.envSeconds.toFixed(2)} s in environments)` : ""}` : "",
     turn.finish === "stop" ? "" : turn.finish === "length" ? "reply cut at the token limit" : turn.finish.replace("_", " "),
   ].filter(Boolean).join(" \u00b7 ");
   const head = el("div", "turn-head", el("h3", "", title), el("span", "turn-meta", meta), el("span", "spacer"));
   section.append(head);
-  head.append(...rewardPills(turn, section));
+  head.append(...rewardPills(row, detail, turn, section));
   return section;
 }
 

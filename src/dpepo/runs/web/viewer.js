@@ -3,9 +3,9 @@
 const index = readIndex();
 const store = new Store();
 const byKey = new Map(index.rows.map((row) => [row.key, row]));
-const groups = new Map(); // siblings: same stage, step and task
+const groups = new Map(); // siblings: same stage, step, task and seed
 for (const row of index.rows) {
-  const name = JSON.stringify([row.stage, row.step, row.task]);
+  const name = JSON.stringify([row.stage, row.step, row.task, row.seed]);
   row.group = groups.get(name) || groups.set(name, []).get(name);
   row.group.push(row);
 }
@@ -14,23 +14,32 @@ const main = $("main");
 const list = new EpisodeList($("list"), $("list-space"));
 let reader = null; // {show, count} of the open episode
 let openKey = null;
+let inGroup = null; // key of an episode whose siblings stand side by side
 let turnNow = 0;
 let searchRun = 0;
 
 const outcomeOf = (row) => (row.outcome === null ? "lost to a fault" : row.success ? "success" : "not solved");
+function rewardRange(row) {
+  if (typeof row.reward !== "number") return "not scored";
+  const tenth = Math.floor(row.reward * 10 + 1e-9);
+  return row.reward === 1 ? "exactly 1" : `${(tenth / 10).toFixed(1)} to ${((tenth + 1) / 10).toFixed(1)}`;
+}
 const FILTERS = [
   ["stage", "Stage", (row) => row.stage],
   ["task", "Task", (row) => row.name],
   ["split", "Split", (row) => row.split || "(none)"],
   ["outcome", "Outcome", outcomeOf],
   ["stop", "Stopped by", (row) => STOPS[row.stop] || row.stop],
+  ["reward", "Step reward", rewardRange],
   ["K", "K", (row) => String(row.K)],
 ];
+const AS_RECORDED = new Set(["stage"]); // values in order of first mention; others sorted
 const ORDERS = {
   "as recorded": null,
   "latest first": (a, b) => b.at - a.at,
   "most turns": (a, b) => b.turns - a.turns || a.at - b.at,
   "most tokens": (a, b) => b.tokens - a.tokens || a.at - b.at,
+  "lowest step reward": (a, b) => (a.reward ?? Infinity) - (b.reward ?? Infinity) || a.at - b.at,
   "most problems": (a, b) => b.problems - a.problems || a.at - b.at,
 };
 index.rows.forEach((row, at) => { row.at = at; row.words = `${row.key} ${row.task} ${row.goal}`.toLowerCase(); });
@@ -41,7 +50,8 @@ function buildFilters() {
     const counts = new Map();
     for (const row of index.rows) counts.set(value(row), (counts.get(value(row)) || 0) + 1);
     if (counts.size < 2) continue; // nothing to choose
-    addSelect(id, label, [["", "all"], ...[...counts].sort((a, b) => natural(a[0], b[0])).map(([name, count]) => [name, `${short(name, 60)} (${count.toLocaleString("en")})`])]);
+    const choices = AS_RECORDED.has(id) ? [...counts] : [...counts].sort((a, b) => natural(a[0], b[0]));
+    addSelect(id, label, [["", "all"], ...choices.map(([name, count]) => [name, `${short(name, 60)} (${count.toLocaleString("en")})`])]);
   }
   if (index.rows.length > 1) addSelect("order", "Order", Object.keys(ORDERS).map((name) => [name, name]), $("order"));
 }
@@ -96,8 +106,10 @@ function overview() {
   const page = el("div", "page", backLink(), el("h2", "page-title", short(index.run, 120)));
   if (!index.rows.length) page.append(el("p", "lead", "No episodes are recorded in this run yet. They appear here once a job has played some; write this page again then."));
   else page.append(el("p", "lead", `${plural(index.rows.length, "episode")} of ${plural(new Set(index.rows.map((row) => row.task)).size, "task")}. Choose one in the list; j and k go through them.`), stageTable());
+  if (index.job) page.append(el("p", "lead", `Job: ${short(index.job, 60)}. State when this page was written: ${index.state}.`));
+  if (index.error) page.append(el("div", "note warn", el("b", "", "This run failed"), el("p", "", short(index.error, 2000))));
   if (!index.prompts) page.append(el("p", "note", "Prompts are left out of this page because the run is large; they are in the run folder."));
-  if (index.notices.length) page.append(el("div", "note warn", el("b", "", "Some recorded lines could not be read"), el("ul", "", ...index.notices.map((line) => el("li", "", short(line, 400))))));
+  if (index.notices.length) page.append(el("div", "note warn", el("b", "", "Some of what is recorded could not be read as it is"), el("ul", "", ...index.notices.map((line) => el("li", "", short(line, 400))))));
   main.replaceChildren(page);
   main.scrollTop = 0;
 }
@@ -171,7 +183,8 @@ async function openEpisode(row, turn) {
 function facts(row, detail) {
   const fact = (name, value) => el("span", "", `${name} `, el("b", "", String(value)));
   return el("div", "ep-facts", fact("ended by", STOPS[row.stop] || row.stop), fact("environments", row.K), fact("turns", `${row.turns} of ${detail.maxTurns}`), fact("actions", row.actions),
-    row.tokens ? fact("tokens", row.tokens.toLocaleString("en")) : null, fact("stage", `${row.stage}, step ${row.step}`), row.split ? fact("split", row.split) : null, fact("seed", detail.seed));
+    row.tokens ? fact("tokens", row.tokens.toLocaleString("en")) : null, row.seconds ? fact("time", `${row.seconds.toFixed(1)} s`) : null,
+    typeof row.reward === "number" ? fact("mean step reward", row.reward.toFixed(2)) : null, row.phi === null ? null : fact("advantage", signed(row.phi)), fact("stage", `${row.stage}, step ${row.step}`), row.split ? fact("split", row.split) : null, fact("seed", detail.seed));
 }
 
 function siblings(row) {
@@ -185,20 +198,52 @@ function siblings(row) {
     if (other === row) chip.setAttribute("aria-current", "true");
     strip.append(chip);
   }
+  const beside = el("a", "button", "side by side");
+  beside.href = groupLink(row.key);
+  beside.title = "All siblings side by side (g)";
+  strip.append(beside);
   return strip;
+}
+
+// ---- siblings side by side
+
+const groupLink = (key) => `#group=${encodeURIComponent(key)}`;
+
+async function openGroup(row) {
+  openKey = row.key;
+  reader = null;
+  list.select(row);
+  const members = [...row.group].sort((a, b) => a.sibling - b.sibling || a.at - b.at);
+  const shown = [];
+  for (const member of members.slice(0, MAX_COLUMNS)) {
+    const pool = await store.chunk(member.chunk);
+    shown.push({ row: member, detail: pool.episodes[member.place], pool });
+  }
+  if (openKey !== row.key || inGroup !== row.key) return; // another page was chosen meanwhile
+  document.title = `${short(row.task, 80)}, side by side \u00b7 ${index.run}`;
+  const algorithm = shown.find(({ detail }) => detail.algorithm)?.detail.algorithm;
+  const page = el("article", "page wide", el("div", "ep-top", backLink(), el("span", "ep-task", short(row.task, 200))), el("h2", "goal", short(shown[0].detail.goal, 2000)),
+    el("div", "ep-facts", el("span", "", `${plural(members.length, "sibling")}: ${row.stage}, step ${row.step}, K ${row.K}`)), el("p", "lead group-how", groupWords(members, algorithm)));
+  if (members.length === 1) page.append(el("p", "note", "This episode was played alone: it has no siblings to compare it with."));
+  if (members.length > MAX_COLUMNS) page.append(el("p", "note", `Only the first ${MAX_COLUMNS} of ${members.length} are shown.`));
+  page.append(groupTable(shown, linkTo));
+  main.replaceChildren(page);
+  main.scrollTop = 0;
 }
 
 // ---- address, keys
 
 function route() {
   const asked = new URLSearchParams(location.hash.slice(1));
-  const key = asked.get("ep");
+  const key = asked.get("ep") ?? asked.get("group");
+  inGroup = asked.has("ep") ? null : asked.get("group");
   const turn = asked.has("turn") ? Number.parseInt(asked.get("turn"), 10) - 1 : null;
   document.body.classList.toggle("reading", key !== null || asked.has("overview")); // a narrow screen shows either the list or this
   if (key === null) { openKey = null; reader = null; list.select(null); overview(); return; }
   const row = byKey.get(key);
   if (!row) { openKey = null; main.replaceChildren(el("div", "page", el("h2", "page-title", "No such episode"), el("p", "lead", `This page holds no episode named \u201c${short(key, 120)}\u201d.`))); return; }
   const at = Number.isFinite(turn) ? turn : null;
+  if (inGroup !== null) { openGroup(row).catch(fail); return; }
   if (openKey === key && reader) { if (at !== null) reader.show(at); return; }
   openEpisode(row, at).catch(fail);
 }
@@ -212,6 +257,7 @@ const KEYS = {
   j: () => step(1), k: () => step(-1),
   n: () => reader?.show(turnNow + 1), p: () => reader?.show(turnNow - 1),
   s: () => { const row = byKey.get(openKey); if (row) location.hash = linkTo(row.group[(row.group.indexOf(row) + 1) % row.group.length].key); },
+  g: () => { if (byKey.has(openKey)) location.hash = inGroup === null ? groupLink(openKey) : linkTo(openKey); },
   t: () => toggleTheme(),
   "/": () => { document.body.classList.remove("reading"); $("query").focus(); $("query").select(); },
   "?": () => $("help").showModal(),
