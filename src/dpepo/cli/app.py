@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dpepo import __version__
+from dpepo.cli.data import data
 from dpepo.cli.envs import envs
 from dpepo.cli.export import export
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
@@ -151,5 +152,6 @@ def config(items: Items = None, keys: Keys = False, debug: Debug = False) -> Non
 
 
 app.command()(envs)
+app.add_typer(data)
 app.command()(play)
 app.command()(sweep)
