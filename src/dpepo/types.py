@@ -144,6 +144,7 @@ class EpisodeView(Record):
     turns: tuple[tuple[Step, ...], ...] = ()  # executed steps of each finished turn
     num_envs: int | None  # K; None: as many as the agent asks for
     task_id: str = ""  # for oracles, which look plans up; no prompt shows it
+    seed: int = 0  # of the episode, equal at all its turns, for agents that settle on a manner; no prompt shows it
 
 
 class Request(Record):

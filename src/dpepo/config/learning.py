@@ -189,12 +189,27 @@ class TrainConfig(Section):
     )
 
 
+class Style(StrEnum):
+    """How an honest teacher explores."""
+
+    SEARCH = "search"
+    HYPOTHESIS = "hypothesis"
+    FOCUSED = "focused"
+    MIXED = "mixed"
+
+
 class SynthConfig(Section):
     """Cold-start demonstrations."""
 
     teacher: str = Field(
         "oracle",
-        description="oracle: gold paths; random: admissible actions; openai: the model of section server; or module:Class.",
+        description="oracle: the world's own searching agent, or gold paths where it has none; random: admissible actions; "
+        "openai: the model of section server; or module:Class.",
+    )
+    style: Style = Field(
+        Style.MIXED,
+        description="How a searching agent explores: search (many places at once), hypothesis (says what it tests), focused "
+        "(few environments, soon one), or mixed (drawn per episode by seed).",
     )
     num_envs: tuple[Annotated[int, Field(strict=True, ge=1, le=MAX_ENVS)], ...] = Field(
         (4,), min_length=1, description="K of the demonstrations; each task is played once per entry."

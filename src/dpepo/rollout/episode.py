@@ -88,6 +88,7 @@ class EpisodeState:
             turns=tuple(turn.steps for turn in self.turns),
             num_envs=self.settings.num_envs,
             task_id=self.request.task.id,
+            seed=reply_seed(self.request.seed, task_id=self.request.task.id, sibling=self.request.sibling, turn=-1),
         )
 
     def ask(self, prompts: PromptBuilder) -> Request:
@@ -198,7 +199,7 @@ _NO_ANSWER = {FinishReason.CONTEXT_FULL: StopReason.CONTEXT_FULL, FinishReason.E
 
 
 def reply_seed(seed: int, *, task_id: str, sibling: int, turn: int) -> int:
-    """Seed of one reply: the same on every machine, different for every turn of every sibling.
+    """Seed of one reply: the same on every machine, different for every turn of every sibling. Turn -1: of the whole episode.
 
     Returns:
         An integer in [0, 2**64).

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Protocol
 
-from dpepo.config import Config
+from dpepo.config import Config, Form, Style
 from dpepo.envs import EnvPool
 from dpepo.policies import Policy
 from dpepo.policies.openai import OpenAIPolicy
-from dpepo.rollout import USAGE_FILE, cast_policy
+from dpepo.rollout import USAGE_FILE, Agent, AgentPolicy, cast_policy
+from dpepo.rollout.casting import ORACLE, FindPlans
 from dpepo.runs.rundir import RunFolder
 from dpepo.synthesis.examples import ExampleEpisode, load_examples, show_examples
 from dpepo.types import Completion, Message, Prompt, Request, Sampling, Task, Turn
 
 OPENAI = "openai"
 SYSTEM = "system"
+
+HONEST_TEACHERS: dict[str, str] = {}
+"""World to ``module:Class`` of the agent that ``synth.teacher=oracle`` stands for there: one that says and does only what its
+texts allow. Other worlds' oracle follows gold actions. The classes are made as `HonestTeacher` says."""
+
+
+class HonestTeacher(Protocol):
+    """How the classes of `HONEST_TEACHERS` are made."""
+
+    def __call__(self, *, style: Style, form: Form, find: FindPlans) -> Agent:
+        """Make the agent.
+
+        Args:
+            style: How it explores; `dpepo.synthesis.oracle.styles.style_of` draws one where it is mixed.
+            form: The shape of its replies.
+            find: From task ids to gold actions, for what cannot be found out by searching.
+        """
+        ...
 
 
 class FewShotPolicy(Policy):
@@ -59,7 +80,16 @@ def load_teacher(config: Config, tasks: Sequence[Task], *, pool: EnvPool, run: R
     if config.synth.teacher == OPENAI:
         examples = load_examples(config.env.world)[: config.synth.examples]
         return FewShotPolicy(OpenAIPolicy(config.server, ledger=run.path / USAGE_FILE), examples)
+    if config.synth.teacher == ORACLE and config.env.world in HONEST_TEACHERS:
+        return AgentPolicy(honest_teacher(config, find=pool.expert_many))
     return cast_policy(config.synth.teacher, tasks, config=config, pool=pool, key="synth.teacher", ledger=run.path / USAGE_FILE)
+
+
+def honest_teacher(config: Config, *, find: FindPlans) -> Agent:
+    """The searching agent of the world, which must be one of `HONEST_TEACHERS`."""
+    module, _, name = HONEST_TEACHERS[config.env.world].partition(":")
+    make: HonestTeacher = getattr(import_module(module), name)
+    return make(style=config.synth.style, form=config.prompt.form, find=find)
 
 
 def token_counter(config: Config) -> Callable[[Turn], int] | None:
