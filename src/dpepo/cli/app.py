@@ -20,10 +20,9 @@ from dpepo.cli.play import play
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
 from dpepo.cli.sweep import sweep
-from dpepo.errors import RunFolderError
+from dpepo.cli.view import view
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
-from dpepo.runs.rundir import no_run
 
 app = typer.Typer(
     name="dpepo",
@@ -99,20 +98,6 @@ def evaluate(items: Items = None, resume: Resume = False, debug: Debug = False) 
         run_job("eval", items or [], resume=resume)
 
 
-@app.command()
-def view(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The HTML file to write; by default inside the run folder.")] = None,
-    debug: Debug = False,
-) -> None:
-    """Write a page that shows a run's episodes turn by turn."""
-    with guarded(debug=debug):
-        if not (run / "run.json").is_file() and not (run / "episodes").is_dir():
-            raise RunFolderError(no_run(run))
-        page = load_job("dpepo.runs.viewer:write_viewer")(run, out)
-        typer.echo(f"Wrote {page}. Open it in a browser.")
-
-
 app.command()(export)
 
 
@@ -155,3 +140,4 @@ app.command()(envs)
 app.add_typer(data)
 app.command()(play)
 app.command()(sweep)
+app.command()(view)

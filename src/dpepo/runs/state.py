@@ -23,7 +23,7 @@ class RunState:
     error: str = ""  # what made it fail
     started: str = ""  # first session, ISO time
     success: float | None = None  # in [0, 1]; the newest rate that the run recorded
-    success_of: str = ""  # where that rate stands, e.g. "rl, step 120"
+    success_of: str = ""  # where that rate stands, e.g. "rl, step 120"; empty for the result of the job
     stages: tuple[str, ...] = ()  # in the order in which they first wrote episodes, as far as recorded
     notices: tuple[str, ...] = field(default=())  # what is damaged or from another version
 
@@ -31,12 +31,12 @@ class RunState:
 def read_state(run: Path) -> RunState:
     """Read what is known of a run; whatever cannot be read is unknown, and said in a notice."""
     path = run / "run.json"
+    if not path.is_file():
+        return RunState()
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         sessions = [dict(session) for session in content["sessions"]]
         job, number = str(content["job"]), content.get("format")
-    except FileNotFoundError:
-        return RunState()
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return RunState(notices=(f"run.json cannot be read ({type(error).__name__}), so job and state are unknown",))
     notices = () if number == FORMAT else (f"run.json is of format {number!r}, this version of dpepo knows {FORMAT}",)
@@ -97,8 +97,9 @@ def _success(run: Path, session: dict[str, Any]) -> tuple[float | None, str]:
     result = session.get("result")
     rate = result.get("success_rate") if isinstance(result, dict) else None
     if _is_rate(rate):
-        return rate, "result"
-    for row in reversed(read_metrics(run / "metrics.jsonl").rows):
+        return rate, ""
+    metrics = run / "metrics.jsonl"
+    for row in reversed(read_metrics(metrics).rows if metrics.is_file() else ()):
         for name in ("val/success_rate", "eval/success_rate", "episode/success_rate"):
             if _is_rate(value := row.values.get(name)):
                 return value, f"{row.stage}, step {row.step}"

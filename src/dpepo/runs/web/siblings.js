@@ -77,7 +77,7 @@ function groupWords(rows, algorithm) {
   const mean = counted.reduce((sum, row) => sum + row.outcome, 0) / Math.max(counted.length, 1);
   const words = [`${counted.filter((row) => row.success).length} of ${counted.length} solved${lost ? `, ${lost} lost to faults and left out` : ""}; mean outcome ${mean.toFixed(2)}.`];
   if (!algorithm) words.push("No advantages are recorded for these episodes.");
-  else if (new Set(counted.map((row) => row.outcome)).size < 2) words.push("All ended alike: there is nothing to learn from.");
+  else if (algorithm === "dpepo" && rows.every((row) => !row.phi)) words.push("All ended alike: there is nothing to learn from.");
   else if (algorithm === "dpepo") words.push("An episode\u2019s advantage is its outcome relative to the group; each turn gets it times its step reward (times 2 minus the step reward where it is negative).");
   else words.push(`Advantages are those of the algorithm \u201c${short(algorithm, 80)}\u201d.`);
   return words.join(" ");
