@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -58,6 +59,21 @@ def test_the_loss_falls_on_toy_demonstrations(cold_start: ColdStart) -> None:
     assert cold_start.result.loss < 0.5
     assert [row.step for row in rows] == list(range(1, cold_start.result.steps + 1))
     assert (cold_start.model / "config.json").is_file()
+
+
+def test_demonstrations_in_words_that_the_games_do_not_understand_are_flagged(cold_start: ColdStart, tmp_path: Path) -> None:
+    """Case E01: "put X in/on Y" is what release 2.1.1 of ALFWorld understands; generated games say "move X to Y"."""
+    file = tmp_path / "synth-0004.jsonl"
+    recorded = next(iter(sorted(Path(cold_start.demonstrations, "episodes").glob("synth-*.jsonl")))).read_text()
+    recorded = recorded.replace('"world":"toy"', '"world":"alfworld"')
+    file.write_text(re.sub(r'"action":"take [^"]*"', '"action":"put mug 1 in/on desk 1"', recorded))
+    notes = Notes()
+    splits = ("tasks.train.split=generated_train", "tasks.eval.split=generated_dev")
+    config = sft_config(cold_start, tmp_path / "run", f"sft.demonstrations={file}", "sft.epochs=1", *splits)
+    alfworld = config.env.model_copy(update={"world": "alfworld", "options": {}})
+    run_it(config.model_copy(update={"env": alfworld}), notes)
+    (told,) = [note for note in notes.notes if "release 2.1.1" in note]
+    assert "'put mug 1 in/on desk 1'" in told and "generated_train" in told
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])

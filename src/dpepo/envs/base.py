@@ -148,6 +148,10 @@ class World(ABC):
         """What a run should remember about this world: versions of packages and data, rules of hashing."""
         return {}
 
+    def foreign_actions(self, actions: Iterable[str], *, splits: Iterable[str]) -> str:
+        """A sentence about recorded actions in words that the tasks of some splits do not understand; "" where there are none."""
+        return ""
+
     @classmethod
     def check(cls) -> WorldStatus:
         """Say whether the world can be used here, without starting it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import torch
 
 from dpepo.config import Config, SftConfig
 from dpepo.envs import EnvPool, lent_pool, load_world, refuse_overlap, select_tasks, types_note
-from dpepo.errors import ConfigError, JobError
+from dpepo.errors import ConfigError, JobError, RequestError
 from dpepo.learning import Learner, learning_rate, supervised_config
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import hf_policy
@@ -88,6 +88,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool
         load_demonstrations(config.sft.demonstrations, progress=progress), share=config.sft.val_share, seed=config.seed
     )
     eval_tasks = _eval_tasks(config, learn, progress=progress) if config.sft.eval_every else []
+    _tell_of_foreign_actions(config, learn, progress=progress)
     checkpoint = find_checkpoint(run, progress=progress)
     model, tokenizer, _, identity = begin(config, checkpoint)
     data = DemonstrationSet(learn, tokenizer=tokenizer, max_length=config.model.max_length, rename=config.sft.rename)
@@ -127,6 +128,18 @@ def _eval_tasks(config: Config, learn: Sequence[Episode], *, progress: Progress)
         refuse_overlap(shown, tasks, keys=("sft.demonstrations", "tasks.eval"), allow="tasks.allow_overlap=true")
     progress.note(types_note(shown, tasks))
     return tasks
+
+
+def _tell_of_foreign_actions(config: Config, learn: Sequence[Episode], *, progress: Progress) -> None:
+    """Note demonstrated actions that the tasks this model will meet do not understand. Nothing depends on it."""
+    actions = [step.action for episode in learn for turn in episode.turns for step in turn.steps]
+    splits = dict.fromkeys([config.tasks.train.split, config.tasks.eval.split])
+    # demonstrations of another world say nothing here, and a model may be taught where its world is not installed
+    if {episode.task.world for episode in learn} == {config.env.world}:
+        with suppress(RequestError), load_world(config.env.world, config.env.options) as world:
+            foreign = world.foreign_actions(actions, splits=splits)
+            if foreign:
+                progress.note(f"sft.demonstrations: {foreign}")
 
 
 def _validation(

@@ -233,6 +233,20 @@ def test_the_wording_of_every_split_is_recorded_before_a_game_is_played(real: Pa
     assert AlfWorld(wording="2.1.1", data_root=str(tmp_path)).metadata()["wording"] == "2.1.1"
 
 
+def test_recorded_actions_in_the_other_releases_wording_are_flagged(real: Path) -> None:
+    """Case E01: demonstrations with "put X in/on Y" teach nothing for games that say "move X to Y"."""
+    old, new = ["go to desk 1", "put mug 1 in/on desk 1"], ["move mug 1 to desk 1"]
+    with AlfWorld(data_root=str(real)) as world:
+        told = world.foreign_actions(old, splits=["valid_seen", "generated_train"])
+        assert told.startswith("1 actions such as 'put mug 1 in/on desk 1' are in the wording of release 2.1.1")
+        assert "generated_train" in told and "env.options.wording=2.1.1" in told
+        assert world.foreign_actions(old, splits=["valid_seen"]) == world.foreign_actions(new, splits=["generated_dev"]) == ""
+        assert "release 2.1.2" in world.foreign_actions(new, splits=["valid_seen"])
+        assert world.foreign_actions(old, splits=["train"]) == ""  # not here: nothing is known of its wording
+    with AlfWorld(wording="2.1.2", data_root=str(real)) as world:
+        assert "release 2.1.1" in world.foreign_actions(old, splits=["valid_seen"])
+
+
 def test_a_folder_with_two_releases_or_a_broken_game_is_recorded_as_that(tmp_path: Path) -> None:
     root = made_up_root(tmp_path, split="train", count=3)
     first, *_ = sorted(root.rglob("game.tw-pddl"))

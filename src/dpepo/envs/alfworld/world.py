@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +31,8 @@ from dpepo.errors import ConfigError, TaskError
 from dpepo.types import Observation, Task, WorldGuide
 
 WORDINGS = ("file", *(wording.value for wording in Wording))
+# the one command that the releases word differently
+_PUTTING = {Wording.V2_1_1: re.compile(r"put .+ in/on .+"), Wording.V2_1_2: re.compile(r"move .+ to .+")}
 
 
 class AlfWorld(World):
@@ -134,6 +138,22 @@ class AlfWorld(World):
             if wordings:
                 found[f"wording_{split}"] = " and ".join(sorted(wordings))
         return {**found, "wording_generated": Wording.V2_1_2.value}
+
+    def foreign_actions(self, actions: Iterable[str], *, splits: Iterable[str]) -> str:
+        """Say which recorded actions are in the other release's wording; see `World.foreign_actions`."""
+        recorded = [" ".join(action.split()) for action in actions]
+        facts = self.metadata()
+        for split in splits:
+            played = facts.get(f"wording_{'generated' if split in generated.SPLITS else split}", facts["wording"])
+            for wording, pattern in _PUTTING.items():
+                found = [action for action in recorded if pattern.fullmatch(action)]
+                if found and played in WORDINGS and played != wording:
+                    return (
+                        f"{len(found)} actions such as {found[0]!r} are in the wording of release {wording.value}; the games of "
+                        f"{split} are played in that of {played}, where they do nothing. "
+                        f"Try: env.options.wording={wording.value}"
+                    )
+        return ""
 
     @classmethod
     def check(cls) -> WorldStatus:
