@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.support.browser import Browser, Reader, browser, missing
-from tests.support.sample_episodes import HOSTILE, lifespan_episode, write_sample_run
+from tests.support.sample_episodes import (
+    HOSTILE,
+    credited,
+    hostile_episode,
+    lifespan_episode,
+    lost_episode,
+    scored,
+    write_sample_run,
+)
 
+from dpepo.runs.advantages import episode_advantages, write_advantages
+from dpepo.runs.episodes import write_episodes
 from dpepo.runs.report import write_report
+from dpepo.runs.serve import serving
 from dpepo.runs.viewer import write_viewer
+from dpepo.types import EpisodeGroup
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=f"browser tests need a browser: {missing()}")
 
@@ -118,6 +131,112 @@ def test_a_step_reward_says_why(run: Path, window: Reader) -> None:
     assert "Environment 1 had done this action 1 time before (depth)." in why
 
 
+def test_an_advantage_says_how_it_follows(run: Path, window: Reader) -> None:
+    window.open(run / "viewer.html", "#ep=rl-0001.1&turn=1")
+    window.page.wait_for_selector(".turn.here .lane")
+    window.page.locator(".turn.here button.pill").nth(1).click()
+    words = window.text(".turn.here .why:not([hidden])")
+    assert re.search(r"This turn: [+\u2212]\d\.\d\d \u00d7 \d\.\d\d = [+\u2212]\d\.\d\d", words), words
+    assert re.search(r"\d tokens? \u00b7 prompt 104 \u00b7 .*\d s", window.text(".turn.here .turn-meta"))
+
+
+def test_siblings_stand_side_by_side_and_open_the_episode(run: Path, window: Reader) -> None:
+    window.open(run / "viewer.html", "#ep=rl-0001.3")
+    page = window.page
+    page.wait_for_selector(".episode")
+    page.keyboard.press("g")
+    page.wait_for_selector(".group")
+    assert page.evaluate("location.hash") == "#group=rl-0001.3"
+    assert page.locator(".group thead th").count() == 1 + 8
+    assert page.locator(".group .group-facts").count() == 8
+    head = window.text(".group thead th:nth-child(4)")
+    for word in ("Sibling 2", "outcome", "turns", "actions", "step reward", "advantage"):
+        assert word in head
+    assert page.locator(".group tbody tr").count() == max(
+        int(text.split()[0]) for text in page.locator(".group-facts div:nth-child(2) dd").all_text_contents()
+    )
+    page.locator(".group tbody tr:nth-child(2) td:nth-child(4) a").click()
+    page.wait_for_selector(".turn.here")
+    assert page.evaluate("location.hash") == "#ep=rl-0001.3&turn=2"
+    page.locator(".siblings a.button").click()
+    page.wait_for_selector(".group")
+    page.keyboard.press("g")
+    page.wait_for_selector(".episode")
+    assert window.complaints == []
+
+
+def test_hostile_siblings_stand_side_by_side_as_text(tmp_path: Path, window: Reader) -> None:
+    episode = hostile_episode()
+    siblings = tuple(scored(episode.model_copy(update={"sibling": number})) for number in range(3))
+    group = credited(EpisodeGroup(task=episode.task, siblings=(*siblings, scored(lost_episode()))))
+    write_episodes(tmp_path / "episodes", "rl", 1, group.group.siblings[:3])
+    write_advantages(tmp_path, "rl", 1, episode_advantages([group], algorithm=HOSTILE[2]))
+    session = {"failed": HOSTILE[1] + HOSTILE[4], "stages": [HOSTILE[0]]}
+    (tmp_path / "run.json").write_text(json.dumps({"format": HOSTILE[2], "job": HOSTILE[0], "sessions": [session]}))
+    window.open(write_viewer(tmp_path), "#group=rl-0001.1")
+    page = window.page
+    page.wait_for_selector(".group")
+    assert "<img src=x onerror=" in window.text(".group")
+    assert HOSTILE[2] in window.text(".group-how")
+    page.keyboard.press("g")
+    page.wait_for_selector(".turn .lane")
+    page.locator("button.pill").nth(1).click()
+    assert HOSTILE[2] in window.text(".why:not([hidden])")
+    page.keyboard.press("Escape")
+    window.until("document.querySelector('.page-title') !== null")
+    assert HOSTILE[0] in window.text("#main")
+    assert "This run failed" in window.text("#main")
+    assert page.evaluate("window.injected") is None
+    assert page.locator("main script, main img").count() == 0
+    assert window.complaints == []
+
+
+def test_one_lonely_episode_without_success_is_shown_for_what_it_is(tmp_path: Path, window: Reader) -> None:
+    write_episodes(tmp_path / "episodes", "eval", 0, [lifespan_episode(2, skill=-1.0, num_envs=4, seed=0)])
+    window.open(write_viewer(tmp_path))
+    page = window.page
+    window.until("document.querySelector('.stages') !== null")
+    assert "0.0 %" in window.text(".stages")
+    page.keyboard.press("j")
+    page.wait_for_selector(".episode")
+    assert page.locator(".siblings").count() == 0
+    page.keyboard.press("g")
+    page.wait_for_selector(".group")
+    assert "played alone" in window.text("#main")
+    assert "No advantages are recorded" in window.text("#main")
+    assert window.complaints == []
+
+
+def test_a_run_without_episodes_says_so(tmp_path: Path, window: Reader) -> None:
+    window.open(write_viewer(tmp_path))
+    window.until("document.querySelector('#main').textContent.includes('No episodes are recorded')")
+    assert row_count(window) == "0 episodes"
+    for key in "jkngs":
+        window.page.keyboard.press(key)
+    assert window.complaints == []
+
+
+def test_runs_are_served_listed_and_opened(run: Path, chromium: Browser) -> None:
+    with serving(run.parent) as server, chromium.window() as window:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            page = window.page
+            page.goto(server.address)
+            assert page.locator("table.runs tbody tr").count() == 1
+            page.locator("table.runs a").nth(1).click()
+            page.wait_for_selector(".example .lane")
+            page.locator(".example a").first.click()  # from the report to the viewer
+            page.wait_for_selector(".episode .turn")
+            page.goto(server.address)
+            page.locator("table.runs a").first.click()
+            page.wait_for_selector(".row")
+            assert [words for words in window.complaints if server.address not in words] == []
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 def test_an_unknown_episode_in_the_address_is_said_to_be_unknown(run: Path, window: Reader) -> None:
     window.open(run / "viewer.html", "#ep=%3Cb%3Ex&turn=1e9")
     window.until("document.body.textContent.includes('No such episode')")
@@ -143,6 +262,7 @@ def test_pages_fit_the_window_in_light_and_dark(run: Path, chromium: Browser, wi
             ("viewer.html", ""),
             ("viewer.html", "#overview"),
             ("viewer.html", "#ep=rl-0000.1"),
+            ("viewer.html", "#group=rl-0000.1"),
         ):
             window.open(run / name, fragment)
             window.page.wait_for_timeout(150)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -11,10 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.sample_episodes import HOSTILE, hostile_episode, lifespan_episode, lost_episode, scored
+from tests.support.sample_episodes import (
+    HOSTILE,
+    credited,
+    hostile_episode,
+    lifespan_episode,
+    lost_episode,
+    sample_group,
+    scored,
+)
 
 from dpepo.errors import RunFolderError
 from dpepo.runs import viewer
+from dpepo.runs.advantages import episode_advantages, write_advantages
 from dpepo.runs.episodes import write_episodes
 from dpepo.runs.viewer import write_viewer
 from dpepo.types import Episode, ScoredEpisode, StopReason
@@ -65,6 +75,96 @@ def test_step_rewards_arrive_with_the_counts_behind_them(tmp_path: Path) -> None
     assert (shown["value"], shown["cWidth"], shown["actions"]) == (reward.value, reward.c_width, reward.num_actions)
     assert shown["cDepth"] == {str(env): count for env, count in reward.c_depth.items()}
     assert index["prompts"] is True
+
+
+def test_advantages_stand_beside_the_step_rewards_they_follow_from(tmp_path: Path) -> None:
+    group = credited(sample_group(1, skill=0.5, seed=3, num_siblings=4))
+    run_with(tmp_path, group.group.siblings, step=2)
+    write_advantages(tmp_path, "rl", 2, episode_advantages([group], algorithm="dpepo"))
+    index, chunks = recorded(write_viewer(tmp_path))
+    for row, phi, turns in zip(index["rows"], group.trajectory, group.turns, strict=True):
+        detail = chunks[row["chunk"]]["episodes"][row["place"]]
+        assert detail["algorithm"] == "dpepo"
+        assert row["phi"] == pytest.approx(phi, abs=1e-4)
+        assert [turn["advantage"] for turn in detail["turns"]] == pytest.approx(turns, abs=1e-4)
+
+
+def test_a_run_without_recorded_advantages_opens_without_them(tmp_path: Path) -> None:
+    """Folders of before advantages were recorded, and stages that have none."""
+    index, chunks = recorded(write_viewer(run_with(tmp_path, [scored(lifespan_episode(1, skill=0.5, num_envs=4, seed=1))])))
+    assert index["rows"][0]["phi"] is None
+    assert {turn["advantage"] for turn in chunks[0]["episodes"][0]["turns"]} == {None}
+    assert index["notices"] == []
+
+
+def test_tokens_are_counted_whether_their_ids_are_known_or_only_their_number(tmp_path: Path) -> None:
+    episode = lifespan_episode(1, skill=0.5, num_envs=4, seed=1)
+    completion = episode.turns[0].completion
+    counted = completion.model_copy(
+        update={"token_ids": (), "logprobs": (), "prompt_token_ids": (), "num_reply_tokens": 31, "num_prompt_tokens": 207}
+    )
+    turn = episode.turns[0].model_copy(update={"completion": counted, "seconds": 2.5, "env_seconds": 0.5})
+    run_with(tmp_path, [episode.model_copy(update={"turns": (turn,)})])
+    index, chunks = recorded(write_viewer(tmp_path))
+    shown = chunks[0]["episodes"][0]["turns"][0]
+    assert (shown["tokens"], shown["promptTokens"], shown["seconds"], shown["envSeconds"]) == (31, 207, 2.5, 0.5)
+    assert (index["rows"][0]["tokens"], index["rows"][0]["seconds"]) == (31, 2.5)
+
+
+def test_stages_are_listed_in_the_order_in_which_they_were_played(tmp_path: Path) -> None:
+    episode = lifespan_episode(1, skill=0.5, num_envs=4, seed=1)
+    for stage in ("synth", "eval-sft", "rl", "eval-rl", "added-later"):
+        run_with(tmp_path, [episode], stage=stage)
+    sessions = [{"stages": ["synth", "eval-sft"]}, {"stages": ["rl", "eval-rl", "added-later"]}]
+    (tmp_path / "run.json").write_text(json.dumps({"format": 1, "job": "demo", "sessions": sessions}))
+    for number, path in enumerate(sorted((tmp_path / "episodes").iterdir())):
+        os.utime(path, (number, number))  # a copy: by name
+    rows = recorded(write_viewer(tmp_path))[0]["rows"]
+    assert [row["stage"] for row in rows] == ["synth", "eval-sft", "rl", "eval-rl", "added-later"]
+
+
+def test_stages_of_a_run_that_did_not_record_their_order_are_listed_by_the_age_of_their_files(tmp_path: Path) -> None:
+    episode = lifespan_episode(1, skill=0.5, num_envs=4, seed=1)
+    for age, stage in enumerate(("synth", "eval-sft", "rl", "eval-rl")):
+        run_with(tmp_path, [episode], stage=stage)
+        os.utime(tmp_path / "episodes" / f"{stage}-0000.jsonl", (age, age))
+    rows = recorded(write_viewer(tmp_path))[0]["rows"]
+    assert [row["stage"] for row in rows] == ["synth", "eval-sft", "rl", "eval-rl"]
+
+
+def test_episodes_of_a_newer_version_are_shown_without_what_is_unknown_here(tmp_path: Path) -> None:
+    run_with(tmp_path, [scored(lifespan_episode(1, skill=0.5, num_envs=4, seed=1))])
+    file = tmp_path / "episodes" / "rl-0000.jsonl"
+    line = json.loads(file.read_text(encoding="utf-8"))
+    line["record"]["mood"] = "good"
+    line["record"]["episode"]["turns"][0]["colour"] = 3
+    file.write_text(json.dumps(line), encoding="utf-8")
+    index, _ = recorded(write_viewer(tmp_path))
+    assert len(index["rows"]) == 1
+    assert index["notices"] == ["rl-0000.jsonl, line 1 has fields of another version (colour, mood); left out"]
+
+
+def test_a_folder_of_another_format_or_with_a_damaged_run_file_is_shown_and_said_to_be_so(tmp_path: Path) -> None:
+    run_with(tmp_path, [lifespan_episode(1, skill=0.5, num_envs=4, seed=1)])
+    for text, notice in (
+        ('{"format": 9, "job": "train", "sessions": []}', "run.json is of format 9, this version of dpepo knows 1"),
+        ('{"format": 1, "jo', "run.json cannot be read (JSONDecodeError), so job and state are unknown"),
+        ('{"format": 1, "job": "train", "sessions": 3}', "run.json cannot be read (TypeError), so job and state are unknown"),
+    ):
+        (tmp_path / "run.json").write_text(text)
+        index, _ = recorded(write_viewer(tmp_path))
+        assert len(index["rows"]) == 1
+        assert index["notices"] == [notice]
+
+
+def test_half_written_advantages_are_named_and_the_episodes_shown(tmp_path: Path) -> None:
+    group = credited(sample_group(1, skill=0.5, seed=3, num_siblings=2))
+    run_with(tmp_path, group.group.siblings)
+    path = write_advantages(tmp_path, "rl", 0, episode_advantages([group], algorithm="dpepo"))
+    path.write_text(path.read_text()[:-30])
+    index, _ = recorded(write_viewer(tmp_path))
+    assert [row["phi"] is None for row in index["rows"]] == [False, True]
+    assert len(index["notices"]) == 1
 
 
 def test_hostile_text_leaves_no_markup_in_the_file(tmp_path: Path) -> None:

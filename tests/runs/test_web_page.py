@@ -39,7 +39,9 @@ def test_titles_are_escaped_and_only_our_two_scripts_are_allowed_to_run() -> Non
     assert "unsafe" not in policy
 
 
-@pytest.mark.parametrize("name", ["theme.js", "lanes.js", "store.js", "list.js", "viewer.js", "report.js"])
+@pytest.mark.parametrize(
+    "name", ["theme.js", "lanes.js", "store.js", "list.js", "siblings.js", "viewer.js", "report.js", "runs.js"]
+)
 def test_our_scripts_never_parse_markup(name: str) -> None:
     script = web_file(name)
     for way_in in (
