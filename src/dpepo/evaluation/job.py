@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpepo.config import Config
+from dpepo.config import Config, Form, OverLimit
 from dpepo.envs import EnvPool, lent_pool, load_world, select_tasks
 from dpepo.errors import JobError
+from dpepo.evaluation.conditions import Conditions, conditions_of, names_limit
 from dpepo.evaluation.result import EvalResult, summarise
 from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
@@ -44,6 +45,7 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
     settings = play_settings(
         config, num_envs=config.eval.num_envs or None, temperature=config.eval.temperature, over_limit=config.eval.over_limit
     )
+    conditions = _conditions(config, progress=progress)
     with lent_pool(config.env, pool) as pool:
         run.record(world=pool.metadata())
         policy = _policy(config, tasks, pool=pool, run=run, progress=progress)
@@ -55,11 +57,23 @@ def run_eval(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPoo
             policy.close()
         progress.finish()
         took = env_numbers(pool.clock.since(before))
-    result = summarise(episodes)
+    result = summarise(episodes, conditions=conditions)
     if result.lost and not result.n:
         raise JobError(f"Nothing was measured: all {result.lost} episodes were lost. {lost_reason(episodes)}")
     run.metrics.log(STAGE, 0, _metrics(episodes, result) | took)
     return result
+
+
+def _conditions(config: Config, *, progress: Progress) -> Conditions:
+    """How it will be played; said aloud where the prompt keeps K to itself and the rule above K ends episodes."""
+    conditions = conditions_of(config)
+    stated = names_limit(PromptBuilder(config.prompt), conditions.num_envs)
+    if not stated and conditions.form is Form.PARALLEL and conditions.over_limit is OverLimit.FAIL:
+        progress.note(
+            f"The templates {conditions.templates} do not say how many environments there are (K = {conditions.num_envs}), "
+            "and asking for more fails an episode (eval.over_limit)."
+        )
+    return conditions.model_copy(update={"limit_stated": stated})
 
 
 def _policy(config: Config, tasks: Sequence[Task], *, pool: EnvPool, run: RunFolder, progress: Progress) -> Policy:
