@@ -12,6 +12,7 @@ import typer
 
 from dpepo import __version__
 from dpepo.cli.data import data
+from dpepo.cli.compare import compare
 from dpepo.cli.envs import envs
 from dpepo.cli.export import export
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
@@ -20,6 +21,7 @@ from dpepo.cli.play import play
 from dpepo.cli.preflight import check_packages, check_world
 from dpepo.cli.progress import make_progress
 from dpepo.cli.sweep import sweep
+from dpepo.cli.table import table
 from dpepo.cli.view import view
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
@@ -140,4 +142,6 @@ app.command()(envs)
 app.add_typer(data)
 app.command()(play)
 app.command()(sweep)
+app.command()(compare)
+app.command()(table)
 app.command()(view)
