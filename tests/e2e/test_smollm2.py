@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -51,7 +52,7 @@ def episodes_of(folder: Path, stage: str) -> list[Episode]:
 def test_a_reply_of_the_real_tokenizer_ends_and_its_tags_come_back_as_they_were(tmp_path: Path) -> None:
     assert main(["synth", *SETTINGS, *ONE_TASK, f"run.dir={tmp_path}"]) == 0
     episodes = load_demonstrations(str(tmp_path), progress=Notes())
-    tokenizer = AutoTokenizer.from_pretrained(FOLDER)
+    tokenizer: Any = AutoTokenizer.from_pretrained(FOLDER)
     data = DemonstrationSet(episodes, tokenizer=tokenizer, max_length=2048)
     texts = [turn.completion.text for one in episodes for turn in one.turns]
     for index, text in enumerate(texts):
@@ -75,7 +76,7 @@ def test_the_whole_way_with_an_adapter_on_a_real_model(tmp_path: Path) -> None:
     run("eval", evaluation, f"model.path={rl}")
     assert len(episodes_of(evaluation, "eval")) == 1
     assert main(["export", str(rl), "--merge", "--out", str(tmp_path / "merged")]) == 0
-    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32).eval()
+    merged: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32)
     tuned, tokenizer = load_hf(ModelConfig(path=str(rl), device="cpu"))
     ids = torch.tensor([AutoTokenizer.from_pretrained(tmp_path / "merged").encode("go to the kitchen and open the box")])
     with torch.no_grad():

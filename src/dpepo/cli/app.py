@@ -17,6 +17,7 @@ from dpepo.cli.envs import envs
 from dpepo.cli.export import export
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
 from dpepo.cli.jobs import load_job, own_command, read_request, run_job
+from dpepo.cli.models import models
 from dpepo.cli.play import play
 from dpepo.cli.plot import plot
 from dpepo.cli.preflight import check_packages, check_world
@@ -141,6 +142,7 @@ def config(items: Items = None, keys: Keys = False, debug: Debug = False) -> Non
 
 app.command()(envs)
 app.add_typer(data)
+app.command()(models)
 app.command()(play)
 app.command()(plot)
 app.command()(sweep)
