@@ -19,7 +19,7 @@ from dpepo.types import Completion, Message, Prompt, Request, Sampling, Task, Tu
 OPENAI = "openai"
 SYSTEM = "system"
 
-HONEST_TEACHERS: dict[str, str] = {}
+HONEST_TEACHERS = {"alfworld": "dpepo.synthesis.oracle.alfworld:SearchingAgent"}
 """World to ``module:Class`` of the agent that ``synth.teacher=oracle`` stands for there: one that says and does only what its
 texts allow. Other worlds' oracle follows gold actions. The classes are made as `HonestTeacher` says."""
 

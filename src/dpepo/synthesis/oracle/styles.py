@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
 from dpepo.config import Style
@@ -24,10 +25,10 @@ def style_of(style: Style, *, seed: int) -> Style:
 
 
 def say(wordings: Sequence[str], rng: random.Random, **names: object) -> str:
-    """One of several wordings, filled in and begun with a capital letter.
+    """One of several wordings, filled in, every sentence begun with a capital letter.
 
-    >>> say(["{env} has {thing}"], random.Random(0), env="environment 2", thing="the mug")
-    'Environment 2 has the mug'
+    >>> say(["{env} has {thing}. {env} goes on."], random.Random(0), env="environment 2", thing="the mug")
+    'Environment 2 has the mug. Environment 2 goes on.'
     """
     text = rng.choice(wordings).format(**names)
-    return text[:1].upper() + text[1:]
+    return re.sub(r"(^|[.?!] )([a-z])", lambda start: start[1] + start[2].upper(), text)
