@@ -30,14 +30,19 @@ def json_for_script(value: Any) -> str:
     >>> json_for_script({"text": "</script>"})
     '{"text":"\\u003c/script\\u003e"}'
     """
-    text = json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return _ascii_json(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def packed(value: Any) -> str:
     """JSON, compressed (zlib) and in base64: what the viewer unpacks when an episode is opened."""
-    text = json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
+    return base64.b64encode(zlib.compress(_ascii_json(value).encode("ascii"), 6)).decode("ascii")
+
+
+def _ascii_json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    except ValueError:  # rare, and looking for it beforehand would take longer than all the rest
+        return json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:
