@@ -36,4 +36,6 @@ def test_an_evaluation_gives_the_same_numbers_twice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert CliRunner().invoke(app, ["eval", TOY, "eval.policy=random", f"run.dir={tmp_path / name}"]).exit_code == 0
         results.append(RunFolder.open(tmp_path / name).sessions[-1]["result"])
+    clock = ("seconds_per_episode", "env_seconds_per_episode")
+    assert all(result.pop(name) >= 0 for result in results for name in clock)
     assert results[0] == results[1]

@@ -31,6 +31,7 @@ def test_counts_are_over_turns_and_episodes_as_named() -> None:
     assert metrics["episode/success_rate"] == 0.0
     assert metrics["episode/turns"] == 2.0
     assert metrics["episode/actions_per_turn"] == 7 / 4
+    assert metrics["episode/actions_per_turn_std"] == pytest.approx(math.sqrt(3) / 4)  # of 2, 2, 2 and 1
     assert metrics["episode/distinct_actions"] == 1.5
     assert metrics["episode/invalid_actions"] == pytest.approx(1 / 7)
     assert metrics["reply_problem/stray_text"] == 0.25

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, pstdev
 
 from dpepo.envs import EnvClock
 from dpepo.types import LOST, Episode, FinishReason, ReplyProblem, StopReason, Turn
@@ -27,12 +27,13 @@ def success_numbers(prefix: str, episodes: Sequence[Episode]) -> dict[str, float
 
 
 def play_numbers(prefix: str, episodes: Sequence[Episode]) -> dict[str, float]:
-    """``PREFIX/turns`` per episode and ``PREFIX/actions_per_turn``, of the episodes that were not lost."""
+    """``PREFIX/turns`` per episode, ``PREFIX/actions_per_turn`` and its standard deviation over turns; lost episodes left out."""
     kept = finished(episodes)
-    turns = [turn for episode in kept for turn in episode.turns]
+    actions = [len(turn.steps) for episode in kept for turn in episode.turns]
     return {
         f"{prefix}/turns": mean([len(episode.turns) for episode in kept]),
-        f"{prefix}/actions_per_turn": mean([len(turn.steps) for turn in turns]),
+        f"{prefix}/actions_per_turn": mean(actions),
+        f"{prefix}/actions_per_turn_std": pstdev(actions) if actions else 0.0,
     }
 
 

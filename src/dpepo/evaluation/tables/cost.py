@@ -37,8 +37,8 @@ _VALUES: Mapping[str, tuple[Callable[[EvalResult], float], str]] = {
 
 NOTES = (
     "Means over finished episodes, in all copies together; of several runs, the mean of their means.",
-    "Tokens of agents without a tokenizer are 0. Seconds are of sampling and acting; a batch's time is divided evenly among its "
-    "episodes, so they depend on machine and batch size.",
+    "Tokens of agents without a tokenizer are 0. Seconds are of sampling and acting, a batch shared evenly among its "
+    "episodes; they depend on machine and batch size.",
 )
 
 
