@@ -103,10 +103,8 @@ def _nearest(plans: dict[int, list[Move]]) -> int | None:
 
     Of several alike the one that need not walk first.
     """
-    best = min(
-        plans, key=lambda env_id: (len(plans[env_id]), bool(plans[env_id]) and plans[env_id][0].verb == "go"), default=None
-    )
-    return best if best is not None and plans[best] else None
+    order = sorted((len(moves), bool(moves) and moves[0].verb == "go", env_id) for env_id, moves in plans.items())
+    return order[0][2] if order and order[0][0] else None
 
 
 def _first_errand(moves: list[Move]) -> list[Move]:

@@ -29,8 +29,8 @@ class Errand(NamedTuple):
 def plan(house: House, copy: Copy) -> list[Move]:
     """The shortest way on in one copy.
 
-    Where something that the goal needs has not been seen, the plan covers what can be done before it is found; it is empty where
-    nothing can.
+    Where something that the goal needs has not been seen, the plan covers what can be done before it is found, and is empty
+    where nothing can.
     """
     options = _lighting(house, copy) if house.goal.task_type == LOOK else _placing(house, copy)
     return min((_moves(house, copy, errands) for errands in options), key=lambda moves: _length(house, copy, moves), default=[])

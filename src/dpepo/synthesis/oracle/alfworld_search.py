@@ -1,7 +1,7 @@
 """Where to look for things in an ALFWorld house: likely kinds of places first, different places in different copies. Pure.
 
-What is likely comes from `dpepo.envs.alfworld.rooms.statistics`: how often a kind of object lies at a kind of place over all games. It
-is a sense of where things belong and says nothing about one game.
+What is likely comes from `dpepo.envs.alfworld.rooms.statistics`: how often a kind of object lies at a kind of place over all
+games. It is a sense of where things belong and says nothing about one game.
 """
 
 from __future__ import annotations

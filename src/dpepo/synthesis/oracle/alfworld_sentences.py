@@ -33,8 +33,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "A usual place for {what}: {kinds}. Is it so here? {moves}.",
     ),
     "open_focused": (
-        "{task}. Few environments on the likeliest places should do: {moves}.",
-        "I look for {what} where it is likeliest, with few environments: {moves}.",
+        "{task}. Few environments in the likeliest places should do: {moves}.",
+        "I look for {what} in the likeliest places, with few environments: {moves}.",
         "No need to use every environment yet. The best places for {what} first: {moves}.",
         "The likeliest places for {what}: {kinds}. I begin small: {moves}.",
     ),
