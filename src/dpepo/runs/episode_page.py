@@ -71,7 +71,7 @@ def episode_row(
         "split": episode.task.split,
         "goal": episode.goal[:400],
         "K": episode.num_envs,
-        "seed": episode.seed,
+        "seed": str(episode.seed),  # 64 bits, more than a number of the page holds
         "sibling": episode.sibling,
         "stop": episode.stop.value,
         "outcome": None if outcome is None else round(outcome, 5),
@@ -111,7 +111,7 @@ def episode_detail(
         "key": key,
         "goal": episode.goal,
         "maxTurns": episode.max_turns,
-        "seed": episode.seed,
+        "seed": str(episode.seed),  # 64 bits, more than a number of the page holds
         "scored": scored,
         "error": episode.error,
         "algorithm": None if advantages is None else advantages.algorithm,

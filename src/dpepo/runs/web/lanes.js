@@ -267,7 +267,7 @@ function turnSection(row, detail, index, link) {
   if (link) title.href = link(index);
   const meta = [
     turn.tokens ? plural(turn.tokens, "token") : "", turn.promptTokens ? `prompt ${turn.promptTokens.toLocaleString("en")}` : "",
-    turn.logprob !== null ? `mean log-prob ${typeof turn.logprob === "number" ? turn.logprob.toFixed(2) : turn.logprob}` : "", turn.seconds ? `${turn.seconds.toFixed(2)} s${turn.envSeconds ? ` (${turn.envSeconds.toFixed(2)} s in environments)` : ""}` : "",
+    turn.logprob !== null ? `mean log-prob ${typeof turn.logprob === "number" ? turn.logprob.toFixed(2).replace("-", "\u2212") : turn.logprob}` : "", turn.seconds ? `${turn.seconds.toFixed(2)} s${turn.envSeconds ? ` (${turn.envSeconds.toFixed(2)} s in environments)` : ""}` : "",
     turn.finish === "stop" ? "" : turn.finish === "length" ? "reply cut at the token limit" : turn.finish.replace("_", " "),
   ].filter(Boolean).join(" \u00b7 ");
   const head = el("div", "turn-head", el("h3", "", title), el("span", "turn-meta", meta), el("span", "spacer"));

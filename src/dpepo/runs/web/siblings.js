@@ -4,9 +4,9 @@ const MAX_COLUMNS = 64;
 const MAX_ACTIONS = 16; // of one turn, shown in a cell
 
 function groupTable(shown, link) {
-  const head = el("tr", "", el("th", "corner", "Turn"));
-  for (const { row, detail } of shown) head.append(columnHead(row, detail, link));
-  const body = el("tbody", "");
+  const head = el("tr", "", el("th", "corner", "Turn"), ...shown.map(({ row }) => columnHead(row, link)));
+  const about = el("tr", "group-about", el("th", "", ""), ...shown.map(({ row, detail }) => columnFacts(row, detail)));
+  const body = el("tbody", "", about);
   const turns = Math.max(...shown.map(({ detail }) => detail.turns.length), 0);
   for (let at = 0; at < turns; at += 1) {
     const line = el("tr", "", el("th", "", String(at + 1)));
@@ -18,21 +18,25 @@ function groupTable(shown, link) {
   return el("div", "group-box", table);
 }
 
-function columnHead(row, detail, link) {
+function columnHead(row, link) {
   const name = el("a", "group-name", `Sibling ${row.sibling}`);
   name.href = link(row.key);
+  const head = el("th", "", el("div", "group-top", name, outcomeMark(row)));
+  head.scope = "col";
+  return head;
+}
+
+function columnFacts(row, detail) {
   const fact = (word, value) => el("div", "", el("dt", "", word), el("dd", "", value));
   const facts = el("dl", "group-facts",
     row.outcome === null ? null : fact("outcome", String(row.outcome)),
     fact("turns", `${row.turns} of ${detail.maxTurns}`),
     fact("actions", String(row.actions)),
-    row.reward === null ? null : fact("step reward", typeof row.reward === "number" ? `${row.reward.toFixed(2)} on average` : row.reward),
+    row.reward === null ? null : fact("step reward", typeof row.reward === "number" ? `mean ${row.reward.toFixed(2)}` : row.reward),
     row.phi === null ? null : fact("advantage", signed(row.phi)),
     row.tokens ? fact("tokens", row.tokens.toLocaleString("en")) : null,
     fact("ended by", STOPS[row.stop] || row.stop));
-  const head = el("th", "", el("div", "group-top", name, outcomeMark(row)), facts, detail.error ? el("div", "ep-error", short(detail.error, 300)) : null);
-  head.scope = "col";
-  return head;
+  return el("td", "", facts, detail.error ? el("div", "ep-error", short(detail.error, 300)) : null);
 }
 
 function turnCell(row, detail, pool, at, link) {

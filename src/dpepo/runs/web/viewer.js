@@ -104,9 +104,9 @@ function backLink() {
 function overview() {
   document.title = `${index.run} \u00b7 dpepo`;
   const page = el("div", "page", backLink(), el("h2", "page-title", short(index.run, 120)));
+  if (index.job) page.append(el("p", "lead", `Job ${short(index.job, 60)}, ${index.state} when this page was written.`));
   if (!index.rows.length) page.append(el("p", "lead", "No episodes are recorded in this run yet. They appear here once a job has played some; write this page again then."));
   else page.append(el("p", "lead", `${plural(index.rows.length, "episode")} of ${plural(new Set(index.rows.map((row) => row.task)).size, "task")}. Choose one in the list; j and k go through them.`), stageTable());
-  if (index.job) page.append(el("p", "lead", `Job: ${short(index.job, 60)}. State when this page was written: ${index.state}.`));
   if (index.error) page.append(el("div", "note warn", el("b", "", "This run failed"), el("p", "", short(index.error, 2000))));
   if (!index.prompts) page.append(el("p", "note", "Prompts are left out of this page because the run is large; they are in the run folder."));
   if (index.notices.length) page.append(el("div", "note warn", el("b", "", "Some of what is recorded could not be read as it is"), el("ul", "", ...index.notices.map((line) => el("li", "", short(line, 400))))));
