@@ -36,6 +36,7 @@ _SETTINGS: dict[Any, Any] = {
     "ytick.labelsize": 9,
     "svg.fonttype": "none",  # text stays text: small files, readable by search and screen readers
     "svg.hashsalt": "dpepo",  # the same picture is the same file
+    "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "path.simplify": True,
 }
 

@@ -9,6 +9,7 @@ from dpepo.errors import did_you_mean
 from dpepo.figures.options import Band, Options
 from dpepo.figures.picture import Axis, Line, NothingToShow, Picture, Point, caption_of, split_lines
 from dpepo.figures.sources import Material, Run
+from dpepo.runs.metrics import MetricsRow
 from dpepo.runs.stats import t_interval, wilson_interval
 
 _COUNTS = {"episode/success_rate": "episode/n", "val/success_rate": "val/n"}
@@ -70,7 +71,7 @@ def _name(run: Run) -> str:
 
 
 def _series(run: Run, options: Options) -> _Series:
-    rows = sorted((row for row in run.metrics if options.metric in row.values), key=lambda row: row.step)
+    rows = sorted((row for row in _training(run) if options.metric in row.values), key=lambda row: row.step)
     values: _Series = []
     for row in rows:
         value, n = row.values[options.metric], row.values.get(_COUNTS.get(options.metric, ""))
@@ -78,6 +79,10 @@ def _series(run: Run, options: Options) -> _Series:
             values.append((float(row.step), float(value), int(n) if isinstance(n, int | float) else 0))
     size = 1 if options.metric.startswith("val/") else options.smooth
     return [_window(values[start : start + size]) for start in range(0, len(values), size)]
+
+
+def _training(run: Run) -> list[MetricsRow]:
+    return [row for row in run.metrics if row.stage in ("rl", "sft")]
 
 
 def _window(values: _Series) -> tuple[float, float, int]:
@@ -121,7 +126,7 @@ def _band_text(found: dict[str, list[_Series]], options: Options) -> str:
 
 def _missing(material: Material, metric: str) -> str:
     words = ", ".join(material.words)
-    known = sorted({name for run in material.runs for row in run.metrics for name in row.values})
+    known = sorted({name for run in material.runs for row in _training(run) for name in row.values})
     if not known:
         return f"{words}: no training is recorded in there. Runs of dpepo train, sweeps and demos hold learning curves"
     return f"{words}: no run recorded the metric {metric!r}. {did_you_mean(metric, known)}"

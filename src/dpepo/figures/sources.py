@@ -322,13 +322,20 @@ def _of_sweep(path: Path, spec: SweepSpec, *, notes: list[str]) -> Iterator[tupl
         notes.append(f"{path}: {left} runs of the sweep are not finished and left out.")
 
 
+def _untrained(config: Config, variant: Variant) -> str:
+    """Who plays in a variant that is not trained: the same agent in all variants that start from the same model."""
+    if config.eval.policy != "model":
+        return config.eval.policy
+    return variant.cold_start or "cold start"
+
+
 def _of_evaluation(run: Run, variant: Variant, way: str) -> Played:
     num_envs = run.config.eval.num_envs or run.config.env.num_envs
     return Played(
         run=run,
         stage="eval",
         method=variant.title,
-        policy=variant.title,
+        policy=variant.title if variant.train else _untrained(run.config, variant),
         way=way,
         tasks=_tasks(run.config),
         num_envs=num_envs,
