@@ -11,12 +11,13 @@ from tests.support.toy_jobs import SETTINGS, Notes, open_run, toy_config, write_
 
 from dpepo.cli import main
 from dpepo.config import SftConfig
+from dpepo.errors import TaskError
 from dpepo.learning import Learner, supervised_config
 from dpepo.policies import load_hf
 from dpepo.protocol import encode_prompt
 from dpepo.runs.rundir import RunFolder
 from dpepo.synthesis import run_synth
-from dpepo.synthesis.formats import import_data
+from dpepo.synthesis.formats import export_data, import_data
 from dpepo.training.demonstrations import DemonstrationSet, load_demonstrations
 from dpepo.training.sft import SftResult, run_sft
 
@@ -133,3 +134,12 @@ def test_success_and_validation_loss_are_taken_after_every_epoch(model: Path, tm
     rows = RunFolder.open(tmp_path / "sft").read_metrics().rows
     measured = [row.step for row in rows if "val/success_rate" in row.values and "val/loss" in row.values]
     assert measured == [result.steps // 3, 2 * result.steps // 3, result.steps]
+
+
+def test_a_file_of_rows_is_no_demonstration_and_it_is_said_what_to_do(tmp_path: Path) -> None:
+    source = demonstrations(tmp_path, ["look"])
+    export_data(source, format="turns", out=tmp_path / "rows.jsonl")
+    export_data(source, format="turns", out=tmp_path / "rows.parquet")
+    for name in ("rows.jsonl", "rows.parquet"):
+        with pytest.raises(TaskError, match="dpepo data import"):
+            load_demonstrations(str(tmp_path / name), progress=Notes())

@@ -35,7 +35,10 @@ def load_demonstrations(source: str, *, progress: Progress) -> list[Episode]:
     episodes = [line.episode for file in files if file.is_file() for line in read_episode_file(file, problems=problems)]
     if not source or not episodes:
         found = problems[0] if problems else "it does not exist or is empty"
-        raise TaskError(f"sft.demonstrations {source!r} holds no episodes ({found}). Make some: dpepo synth")
+        raise TaskError(
+            f"sft.demonstrations {source!r} holds no episodes ({found}). Make some: dpepo synth; of rows in other files: "
+            "dpepo data import"
+        )
     for problem in problems:
         progress.note(problem)
     return episodes
