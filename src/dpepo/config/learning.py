@@ -233,7 +233,9 @@ class SynthConfig(Section):
 class SftConfig(Section):
     """Supervised fine-tuning on demonstrations, loss on the reply only."""
 
-    demonstrations: str = Field("", description="Run folder of `dpepo synth` or `dpepo data import`, or a JSONL file of episodes.")
+    demonstrations: str = Field(
+        "", description="Run folder of `dpepo synth` or `dpepo data import`, or a JSONL file of episodes."
+    )
     lr: float = Field(5e-6, gt=0, description="Peak learning rate of AdamW.")
     epochs: int = Field(1, ge=1, le=MANY, description="Passes over the demonstrations.")
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
