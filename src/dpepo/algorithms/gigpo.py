@@ -10,7 +10,7 @@ Anchor = tuple[str, ...]
 
 
 class Gigpo(Algorithm):
-    """A = Phi_traj + step_weight * A_step (arXiv 2505.10978, eq. 5-8).
+    """A = Phi_traj + step_weight * A_step (arXiv 2505.10978, eq. 3 and 5-8, F_norm = std).
 
     A_step compares the discounted returns of turns of any sibling that share an anchor state. The paper has one environment and
     takes its observation for the state; here the anchor of a turn is what all K copies show, as a multiset: which copy is in

@@ -12,7 +12,7 @@ from dpepo.types import EpisodeGroup, TurnAdvantages
 
 
 class ReinforcePlusPlus(Grpo):
-    """(R - mean) / (std + eps) over all episodes of the step, KL (k1) in the reward (arXiv 2501.03262).
+    """(R - mean) / (std + eps) over all episodes of the step, KL (k1) in the reward (arXiv 2501.03262v9, eq. 4-5).
 
     The paper takes KL off before it normalises, over tokens; here every episode counts once, and KL is taken off afterwards, so
     that ``actor.kl_coef`` is in units of a normalised advantage. Tasks of unlike difficulty are compared with each other: an

@@ -8,7 +8,7 @@ from dpepo.types import EpisodeGroup
 
 
 class Rloo(Grpo):
-    """Reward minus the mean of the other siblings (arXiv 2402.14740, section 3.3); a group of one gets 0."""
+    """Reward minus the mean of the other siblings (arXiv 2402.14740, section 2.3); a group of one gets 0."""
 
     def trajectory(self, group: EpisodeGroup) -> list[float | None]:
         """R_j - mean of R_i over i other than j, which is n / (n - 1) times R_j minus the mean of all."""
