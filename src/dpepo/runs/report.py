@@ -51,8 +51,20 @@ class Example(NamedTuple):
     line: EpisodeLine
 
 
-def write_report(run: Path) -> Path:
+class ReportFigure(NamedTuple):
+    """A picture for the page, drawn by whoever asks for the report."""
+
+    title: str
+    caption: str
+    svg: str  # a whole SVG element, safe to stand in a page as it is
+
+
+def write_report(run: Path, *, figures: Sequence[ReportFigure] = ()) -> Path:
     """Write ``report.html`` into the folder of a finished run and return its path.
+
+    Args:
+        run: The folder.
+        figures: Pictures for a section of their own; without any it is left out.
 
     Raises:
         RunFolderError: the run has no readable ``summary.json``, or the page cannot be written.
@@ -76,6 +88,7 @@ def write_report(run: Path) -> Path:
             if summary.curve
         ],
         series=[(name, number % NUM_COLOURS + 1) for number, name in enumerate(series_names(summary.curve))],
+        figures=figures,
         examples=examples,
         has_viewer=(run / "viewer.html").is_file(),
         episodes=json_for_script({"examples": shown, "texts": pool.texts, "lists": pool.lists}),
