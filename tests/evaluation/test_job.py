@@ -189,6 +189,36 @@ def test_the_settings_in_effect_are_said_once(cold_start: ColdStart, tmp_path: P
     assert silent.notes == []
 
 
+def test_a_result_states_how_it_was_played(tmp_path: Path) -> None:
+    """V07, V04: K and whether the prompt names it, turns, temperature, the rule above K, the list of tasks and its size."""
+    settings = ("eval.policy=random", "eval.num_envs=3", "eval.temperature=0.4", "rollout.max_turns=4", "tasks.eval.limit=2")
+    result = run_it(toy_config(tmp_path / "r", *settings))
+    assert result.conditions is not None
+    assert (result.conditions.num_envs, result.conditions.max_turns, result.conditions.temperature) == (3, 4, 0.4)
+    assert (result.conditions.limit_stated, result.tasks) == (True, 2)
+    for part in (
+        "toy dev (room); K = 3, named in the prompt (asking for more fails the episode)",
+        "at most 4 turns",
+        "2 tasks",
+    ):
+        assert part in str(result)
+
+
+def test_a_prompt_that_keeps_k_to_itself_is_said_where_asking_for_more_fails(tmp_path: Path) -> None:
+    """V07: an agent that is not told how many environments there are cannot keep the rule."""
+    words = tmp_path / "words"
+    words.mkdir()
+    for name in ("system", "first_turn", "later_turn"):
+        (words / f"{name}.j2").write_text("Task: {{ goal }}. You have many environments.")
+    notes = Notes()
+    result = run_it(toy_config(tmp_path / "r", "eval.policy=random", f"prompt.templates={words}"), notes)
+    assert any("do not say how many environments there are (K = 2)" in note for note in notes.notes)
+    assert result.conditions is not None and result.conditions.limit_stated is False
+    quiet = Notes()
+    run_it(toy_config(tmp_path / "s", "eval.policy=random", "eval.over_limit=ignore", f"prompt.templates={words}"), quiet)
+    assert quiet.notes == []
+
+
 def test_the_result_is_plain_data(tmp_path: Path) -> None:
     result = run_it(toy_config(tmp_path / "r", "eval.policy=random"))
     assert EvalResult.model_validate(json.loads(json.dumps(result.model_dump(mode="json")))) == result

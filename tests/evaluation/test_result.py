@@ -9,6 +9,7 @@ import pytest
 from dpepo.evaluation import summarise
 from dpepo.policies import ScriptedPolicy
 from dpepo.rollout import play_episode
+from dpepo.runs import wilson_interval
 from dpepo.types import Episode, StopReason
 
 WIN = ["<think>a</think><parallel><env_1>open case</env_1></parallel>"]
@@ -70,6 +71,47 @@ def test_pass_at_k_is_a_mean_over_tasks_with_enough_episodes(
     assert summarise(episodes).pass_at == pytest.approx(expected)
 
 
+def test_types_have_their_intervals_and_losses() -> None:
+    result = summarise(
+        [
+            episode("toy/room/0", success=True),
+            episode("toy/room/1", success=False),
+            episode("toy/house/0", success=False, stop=StopReason.ENV_FAILED),
+        ]
+    )
+    assert result.by_type["room"].interval == wilson_interval(1, 2)
+    assert (result.by_type["room"].success_rate, result.by_type["room"].lost) == (0.5, 0)
+    assert (result.by_type["house"].success_rate, result.by_type["house"].lost) == (None, 1)
+    assert "house: all 1 lost" in str(result)
+    assert "success 0.333 if every lost episode had failed" in str(result)
+    assert result.tasks == 3
+
+
+def with_score(task: str, score: float) -> Episode:
+    """An episode of one copy that ends with a score; 100 is success, as in ScienceWorld."""
+    played = episode(task, success=score == 100)
+    [turn] = played.turns
+    [step] = turn.steps
+    seen = step.observation.model_copy(update={"score": score})
+    return played.model_copy(
+        update={"turns": (turn.model_copy(update={"steps": (step.model_copy(update={"observation": seen}),)}),)}
+    )
+
+
+def test_the_mean_score_is_said_raw_and_with_negative_ones_cut() -> None:
+    """V02: 100, 67 and -100 are one success; their mean is 22.33 raw and 55.67 if negative scores count as 0."""
+    result = summarise([with_score("toy/room/0", 100.0), with_score("toy/room/1", 67.0), with_score("toy/room/2", -100.0)])
+    assert (result.successes, result.n) == (1, 3)
+    assert (result.score, result.score_cut) == pytest.approx((67 / 3, 167 / 3))
+    assert "score 22.33, with negative ones as 0: 55.67" in str(result)
+
+
+def test_done_at_the_turn_limit_is_no_success() -> None:
+    """V01: an episode that ends because its turns are used up, or because its copies have ended, has not reached the goal."""
+    ended = episode("toy/room/0", success=False, stop=StopReason.ALL_ENDED)
+    assert summarise([ended, episode("toy/room/1", success=False)]).successes == 0
+
+
 def test_nothing_played_says_nothing() -> None:
     result = summarise([])
     assert (result.n, result.success_rate, result.interval, result.pass_at) == (0, 0.0, (0.0, 1.0), {})
@@ -77,4 +119,6 @@ def test_nothing_played_says_nothing() -> None:
 
 def test_means_are_over_the_episodes_that_finished() -> None:
     result = summarise([episode("toy/room/0", success=True), episode("toy/room/1", success=False, stop=StopReason.ENV_FAILED)])
-    assert (result.turns, result.actions_per_turn, result.reply_tokens) == (1.0, 1.0, 0.0)
+    assert (result.turns, result.actions_per_turn, result.actions, result.reply_tokens) == (1.0, 1.0, 1.0, 0.0)
+    assert result.stops == {"success": 1}
+    assert 0.0 <= result.env_seconds_per_episode <= result.seconds_per_episode

@@ -7,7 +7,16 @@ import math
 
 import pytest
 
-from dpepo.runs.stats import pass_at_k, t_interval, t_quantile, wilson_interval
+from dpepo.runs.stats import (
+    bootstrap_mean_interval,
+    mcnemar_exact,
+    newcombe_paired_interval,
+    pass_at_k,
+    sign_flip_test,
+    t_interval,
+    t_quantile,
+    wilson_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -69,3 +78,74 @@ def test_a_t_interval_says_mean_spread_and_number() -> None:
     assert t_interval([0.5, 0.5]) == (0.5, 0.0, 2)
     with pytest.raises(ValueError, match="at least one"):
         t_interval([])
+
+
+@pytest.mark.parametrize(
+    ("only_a", "only_b", "p_value"),
+    [(150, 86, 3.716e-05), (9, 1, 0.021484), (7, 1, 0.070312), (5, 5, 1.0), (0, 0, 1.0), (0, 1, 1.0), (0, 6, 0.03125)],
+)
+def test_mcnemars_exact_p_values_are_the_published_ones(only_a: int, only_b: int, p_value: float) -> None:
+    """The first: the approval survey of Agresti's textbook, as R's exact2x2 prints it. The others: binomial tables."""
+    assert mcnemar_exact(only_a, only_b) == pytest.approx(p_value, rel=1e-3)
+    assert mcnemar_exact(only_b, only_a) == mcnemar_exact(only_a, only_b)
+
+
+def test_mcnemars_test_takes_thousands_of_tasks() -> None:
+    assert 0.0 < mcnemar_exact(1500, 1700) < 0.001
+    with pytest.raises(ValueError, match="0 or more"):
+        mcnemar_exact(-1, 3)
+
+
+@pytest.mark.parametrize(
+    ("counts", "low", "high"),
+    [((36, 2, 12, 0), 0.0569, 0.3404), ((1, 1, 7, 12), 0.0256, 0.5069)],
+)
+def test_paired_intervals_agree_with_published_ones(counts: tuple[int, int, int, int], low: float, high: float) -> None:
+    """Method 10. The first: an example of Newcombe (1998). The second: airways, Fagerland et al. (2014), 0.026 to 0.507."""
+    interval = newcombe_paired_interval(*counts)
+    assert interval == pytest.approx((low, high), abs=1e-4)
+    both, only_a, only_b, neither = counts
+    mirrored = newcombe_paired_interval(both, only_b, only_a, neither)
+    assert mirrored == pytest.approx((-interval.high, -interval.low))
+
+
+@pytest.mark.parametrize(
+    "counts", [(0, 0, 0, 10), (10, 0, 0, 0), (0, 10, 0, 0), (0, 0, 10, 0), (5, 0, 0, 5), (1, 0, 0, 0), (0, 0, 0, 0)]
+)
+def test_paired_intervals_hold_the_difference_and_stay_in_range(counts: tuple[int, int, int, int]) -> None:
+    _, only_a, only_b, _ = counts
+    low, high = newcombe_paired_interval(*counts)
+    difference = (only_b - only_a) / max(1, sum(counts))
+    assert -1.0 <= low <= difference + 1e-12 and difference - 1e-12 <= high <= 1.0 and low < high
+
+
+def test_a_sign_flip_test_of_ones_is_mcnemars_test() -> None:
+    for only_a, only_b in ((0, 4), (1, 5), (3, 9), (6, 6)):
+        differences = [-1.0] * only_a + [1.0] * only_b + [0.0] * 7
+        assert sign_flip_test(differences) == pytest.approx(mcnemar_exact(only_a, only_b))
+
+
+def test_a_sign_flip_test_counts_every_sign_by_hand() -> None:
+    """Of the 8 signs of 0.5, 0.25 and 0.25 two reach 1.0 in size, and four 0.5."""
+    assert sign_flip_test([0.5, 0.25, 0.25]) == 0.25
+    assert sign_flip_test([0.5, 0.25, -0.25]) == 0.75
+    assert sign_flip_test([]) == sign_flip_test([0.0, 0.0]) == 1.0
+
+
+def test_drawn_signs_come_close_to_all_signs_and_depend_on_the_seed_alone() -> None:
+    differences = [1.0] * 20 + [-1.0] * 8
+    drawn = sign_flip_test(differences, seed=1)
+    assert drawn == sign_flip_test(differences, seed=1) != sign_flip_test(differences, seed=2)
+    assert drawn == pytest.approx(mcnemar_exact(8, 20), abs=0.01)  # four standard errors are 0.007
+    assert sign_flip_test([1.0] * 40, draws=99) == 0.01
+
+
+def test_a_bootstrap_interval_is_near_the_normal_one_for_many_tasks_and_seeded() -> None:
+    values = [0.0] * 300 + [1.0] * 100
+    low, high = bootstrap_mean_interval(values, draws=2000)
+    half = 1.96 * math.sqrt(0.25 * 0.75 / 400)
+    assert (low, high) == pytest.approx((0.25 - half, 0.25 + half), abs=0.006)
+    assert (low, high) == bootstrap_mean_interval(values, draws=2000) != bootstrap_mean_interval(values, draws=2000, seed=1)
+    assert bootstrap_mean_interval([0.5, 0.5], draws=50) == (0.5, 0.5)
+    with pytest.raises(ValueError, match="at least one"):
+        bootstrap_mean_interval([])

@@ -197,7 +197,8 @@ def _differences(a: Measured, b: Measured) -> list[str]:
 def _starts(a: Sequence[Episode], b: Sequence[Episode], one: Measured, other: Measured) -> list[str]:
     """Tasks that begin otherwise, and prompts in other words although the settings are equal."""
     first_b = {episode.task.id: episode for episode in b if episode.turns}
-    pairs = {e.task.id: (e, first_b[e.task.id]) for e in a if e.turns and e.task.id in first_b}
+    played = sorted((episode for episode in a if episode.turns), key=lambda episode: episode.task.id)
+    pairs = {e.task.id: (e, first_b[e.task.id]) for e in played if e.task.id in first_b}
     begins = [task for task, (x, y) in pairs.items() if (x.goal, x.initial.text) != (y.goal, y.initial.text)]
     if begins:
         return [f"{len(begins)} tasks begin otherwise (other versions or options of the world?), e.g. {begins[0]}"]
