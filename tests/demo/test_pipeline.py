@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.toy_jobs import ONE_TASK, Killed, KilledAt, Notes, same_weights, toy_config, write_model
 
-from dpepo.demo.pipeline import RECIPE, DemoResult, format_table, run_demo
-from dpepo.errors import RunFolderError
+from dpepo.demo.pipeline import DemoResult, format_table, run_demo
+from dpepo.demo.worlds import ALFWORLD, DEMOS, DemoWorld, find_demo
+from dpepo.errors import RequestError, RunFolderError
 from dpepo.recipes import config_yaml, load_config
 from dpepo.runs.rundir import RunFolder
 from dpepo.runs.summary import ResultRow, read_summary
@@ -87,10 +88,35 @@ def test_a_folder_that_holds_a_demo_is_refused_with_the_option_that_goes_on(tmp_
         demo(tmp_path / "demo", recipe, Notes())
 
 
-def test_the_recipe_that_ships_trains_and_tests_on_different_variations() -> None:
-    config = load_config(RECIPE)
-    assert (config.tasks.train.split, config.tasks.eval.split) == ("train", "dev")
+@pytest.mark.parametrize("demo_world", DEMOS.values(), ids=list(DEMOS))
+def test_the_recipes_that_ship_train_tune_and_test_on_different_tasks(demo_world: DemoWorld) -> None:
+    config = load_config(demo_world.recipe)
+    splits = (config.tasks.train.split, config.tasks.eval.split, demo_world.held_out)
+    assert len(set(splits)) == 3
+    assert set(demo_world.split_names) == {config.tasks.train.split, demo_world.held_out}
     assert config.tasks.train.names == config.tasks.eval.names
+    assert config.env.world == demo_world.world
+
+
+def test_a_world_without_a_demo_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(RequestError, match="Did you mean 'alfworld'"):
+        find_demo("alfword")
+
+
+def test_the_demo_of_alfworld_goes_through_all_stages_on_generated_games(tmp_path: Path) -> None:
+    """The shipped recipe and base model, with few tasks and steps; no package, no Java, no file is needed."""
+    few = ("tasks.train.limit=1", "tasks.eval.limit=1", "env.workers=0", "synth.num_envs=[2]", "train.steps=1")
+    small = ("train.tasks_per_step=1", "train.group_size=2", "train.save_every=1", "train.eval_every=0")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(config_yaml(load_config(ALFWORLD.recipe, [*few, *small])), encoding="utf-8")
+    out = tmp_path / "demo"
+    result = run_demo(out, seed=1, resume=False, progress=Notes(), world="alfworld", recipe=recipe)
+    rows = result.summary.table
+    assert {row.split for row in rows} == {"held-out games (generated_test)", "training games"}
+    assert [level.label for level in result.summary.references] == ["random search (the teacher), training games, K = 2"]
+    lines = list(RunFolder.open(out).read_episodes(problems=[]))
+    assert {line.episode.task.split for line in lines if line.stage in ("synth", "rl")} == {"generated_train"}
+    assert {row.stage for row in rows} <= {line.stage for line in lines}
 
 
 def test_the_table_has_a_column_per_policy_and_names_lost_episodes() -> None:

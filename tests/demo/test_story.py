@@ -8,7 +8,8 @@ import pytest
 from tests.support.sample_episodes import lifespan_episode
 
 from dpepo.config import Config
-from dpepo.demo.story import NOTES, blind_levels, curve
+from dpepo.demo.story import curve
+from dpepo.demo.worlds import DEMOS, blind_levels, teacher_levels
 from dpepo.runs.metrics import MetricsRow
 from dpepo.runs.rundir import RunFolder
 from dpepo.types import Episode, Observation, ParsedReply, Step
@@ -22,8 +23,8 @@ def test_the_curve_holds_every_measurement_and_means_of_the_training_steps() -> 
     rows = [row(0, val__success_rate=0.25, val__n=8)]
     rows += [row(step, episode__success_rate=0.1 * (step % 2)) for step in range(1, 13)]
     rows += [MetricsRow("sft", 1, 0.0, {"episode/success_rate": 1.0}), row(13, val__n=0)]
-    points = list(curve(rows, num_envs=4))
-    measured = [point for point in points if point.series.startswith("dev")]
+    points = list(curve(rows, num_envs=4, tasks="dev games"))
+    measured = [point for point in points if point.series == "dev games, K = 4"]
     assert [(point.step, point.value, point.n) for point in measured] == [(0, 0.25, 8)]  # nothing where nothing was measured
     trained = [point for point in points if point not in measured]
     assert [point.step for point in trained] == [10, 12]
@@ -62,5 +63,15 @@ def test_without_a_list_only_the_three_animals_are_a_level(tmp_path: Path) -> No
     ]
 
 
+def test_the_teachers_share_of_successes_is_a_level_for_every_number_of_copies(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "r", config=Config(), job="demo")
+    run.metrics.log("synth", 1, {"played": 40, "succeeded": 10})
+    run.metrics.log("synth", 4, {"played": 40, "succeeded": 30})
+    assert [(level.label.rpartition(", ")[2], level.value) for level in teacher_levels(run)] == [
+        ("K = 1", 0.25),
+        ("K = 4", 0.75),
+    ]
+
+
 def test_the_notes_are_sentences_for_people() -> None:
-    assert all(note.endswith(".") and "<" not in note for note in NOTES)
+    assert all(note.endswith(".") and "<" not in note for demo in DEMOS.values() for note in demo.notes)

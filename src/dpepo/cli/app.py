@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from dpepo import __version__
-from dpepo.cli.data import data
 from dpepo.cli.compare import compare
+from dpepo.cli.data import data
 from dpepo.cli.envs import envs
 from dpepo.cli.export import export
 from dpepo.cli.guard import INTERRUPTED, guarded, terminate_like_interrupt
@@ -25,6 +25,7 @@ from dpepo.cli.progress import make_progress
 from dpepo.cli.sweep import sweep
 from dpepo.cli.table import table
 from dpepo.cli.view import view
+from dpepo.demo.worlds import find_demo
 from dpepo.keys import key_rows
 from dpepo.recipes import config_yaml
 
@@ -107,6 +108,7 @@ app.command()(export)
 
 @app.command()
 def demo(
+    world: Annotated[str, typer.Option("--world", help="scienceworld, or alfworld.")] = "scienceworld",
     out: Annotated[Path, typer.Option("--out", help="The run folder.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="Root of all randomness.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the demo in the run folder.")] = False,
@@ -114,15 +116,17 @@ def demo(
 ) -> None:
     """Teach a small model, from cold start to report, in ten minutes."""
     with guarded(debug=debug):
+        find_demo(world)
         check_packages(("torch", "transformers"), extra="demo", needed_for="dpepo demo")
-        check_world("scienceworld")
+        check_world(world)
         progress = make_progress()
         try:
             with terminate_like_interrupt():
-                result = load_job("dpepo.demo.pipeline:run_demo")(out, seed=seed, resume=resume, progress=progress)
+                job = load_job("dpepo.demo.pipeline:run_demo")
+                result = job(out, world=world, seed=seed, resume=resume, progress=progress)
         except KeyboardInterrupt:
             progress.finish()
-            again = f"{own_command()} demo --out {shlex.quote(str(out))} --seed {seed} --resume"
+            again = f"{own_command()} demo --world {world} --out {shlex.quote(str(out))} --seed {seed} --resume"
             typer.echo(f"Interrupted. What is done is in {out}. Go on with: {again}", err=True)
             raise typer.Exit(INTERRUPTED) from None
         finally:

@@ -56,6 +56,10 @@ class TaskSelection(Section):
     file: str = Field(
         "", description="A list of tasks (.txt, .json, .jsonl, .parquet; file.json#name for one of several) instead of a split."
     )
+    exclude: str = Field(
+        "",
+        description="Tasks left out: a list as for file, or those shown by demonstrations: folder of a synthesis or a model.",
+    )
     limit: int = Field(0, ge=0, description="At most this many tasks per task type, drawn by seed; 0: all.")
 
 
@@ -103,7 +107,7 @@ class ModelConfig(Section):
 
     path: str = Field(
         "",
-        description="Hugging Face folder or hub id, LoRA adapter folder, run or checkpoint of dpepo, or builtin:search-base.",
+        description="Hugging Face folder or hub id, LoRA adapter folder, run or checkpoint of dpepo, builtin:search-base or builtin:household-base.",
     )
     base: str = Field("", description="Base model of an adapter in model.path, where it is not found under the name in it.")
     lora: LoraConfig = LoraConfig()

@@ -1,8 +1,8 @@
-"""Makes the base model that ships with the demo: ``python -m dpepo.demo.base FOLDER``.
+"""Makes the base models that ship with the demos: ``python -m dpepo.demo.base --world alfworld FOLDER``.
 
-A Qwen3 of 0.8 M parameters learns the form of prompts and replies, and to copy names, from the made-up problems of
-`dpepo.demo.search`. From ScienceWorld it takes nothing but the *names* of rooms and things, read off the training variations;
-it has seen no fact about them, and no held-out variation.
+A Qwen3 of 0.8 M parameters learns the form of prompts and replies, and to copy names: for ScienceWorld from the made-up
+problems of `dpepo.demo.search`, which take nothing but the *names* of rooms and things from the training variations; for ALFWorld from
+training games with exchanged names (`dpepo.demo.household`). It has seen no fact about things, and no held-out task.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dpepo.config import ActorConfig, ModelConfig, PromptConfig, TaskSelection
+from dpepo.demo.household import TASK, play_household
+from dpepo.demo.household_words import household_tokenizer
 from dpepo.demo.search import draw_problem, play_problem
 from dpepo.demo.words import build_tokenizer
 from dpepo.envs import World, load_world, select_tasks
 from dpepo.learning import Learner
 from dpepo.policies import load_hf
 from dpepo.protocol import PromptBuilder, encode_prompt
-from dpepo.types import TrainingSample
+from dpepo.types import EpisodeView, TrainingSample
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 TASKS = ("lifespan-longest-lived", "lifespan-shortest-lived")
 WORLD_OPTIONS = {"simplifications": "easy", "observation": "compact", "valid_actions": "none"}
@@ -33,6 +38,9 @@ ROOMS = (
 PROMPTS = PromptConfig(templates="compact")
 LEARNING_RATE, WARMUP_STEPS = 2e-3, 100
 SEED = 5
+
+Turns = Iterator[tuple[EpisodeView, str]]
+"""What is seen before a turn, and the reply to give."""
 
 
 class Progress(NamedTuple):
@@ -59,12 +67,11 @@ def collect_names(world: World) -> list[str]:
     return sorted(names)
 
 
-def create_model(folder: Path, *, names: Sequence[str]) -> None:
+def create_model(folder: Path, *, tokenizer: PreTrainedTokenizerBase) -> None:
     """Write an untrained model and its tokenizer."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    tokenizer = build_tokenizer(names, rooms=ROOMS)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=128,
@@ -84,30 +91,39 @@ def create_model(folder: Path, *, names: Sequence[str]) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def examples(tokenizer: object, *, names: Sequence[str], seed: int) -> Iterator[TrainingSample]:
-    """Made-up problems without end, as training samples."""
-    from transformers import PreTrainedTokenizerBase
-
-    assert isinstance(tokenizer, PreTrainedTokenizerBase)
-    prompts = PromptBuilder(PROMPTS)
+def search_turns(names: Sequence[str], *, seed: int) -> Turns:
+    """Made-up problems without end."""
     rng = random.Random(seed)
     while True:
-        problem = draw_problem(rng, names=names, rooms=ROOMS)
-        for view, reply in play_problem(problem, rng, rooms=ROOMS):
-            ids = (*tokenizer.encode(reply, add_special_tokens=False), int(tokenizer.eos_token_id))
-            yield TrainingSample(
-                prompt_token_ids=tuple(encode_prompt(tokenizer, prompts.build(view))),
-                token_ids=ids,
-                logprobs=(0.0,) * len(ids),
-                advantage=1.0,
-            )
+        yield from play_problem(draw_problem(rng, names=names, rooms=ROOMS), rng, rooms=ROOMS)
 
 
-def train_base(folder: Path, *, names: Sequence[str], steps: int, batch: int) -> Iterator[Progress]:
-    """Train the model in a folder on made-up problems and write it back; yields every hundred steps."""
+def household_turns(world: World, *, seed: int) -> Turns:
+    """Training games with exchanged names, without end."""
+    rng = random.Random(seed)
+    tasks = select_tasks(world, TaskSelection(names=(TASK,), split="generated_train"), seed=0)
+    while True:
+        yield from play_household(world, rng.choice(tasks).id, rng)
+
+
+def as_samples(turns: Turns, tokenizer: PreTrainedTokenizerBase) -> Iterator[TrainingSample]:
+    """Turns as training samples."""
+    prompts = PromptBuilder(PROMPTS)
+    for view, reply in turns:
+        ids = (*tokenizer.encode(reply, add_special_tokens=False), int(tokenizer.eos_token_id))
+        yield TrainingSample(
+            prompt_token_ids=tuple(encode_prompt(tokenizer, prompts.build(view))),
+            token_ids=ids,
+            logprobs=(0.0,) * len(ids),
+            advantage=1.0,
+        )
+
+
+def train_base(folder: Path, turns: Turns, *, steps: int, batch: int) -> Iterator[Progress]:
+    """Train the model in a folder on turns and write it back; yields every hundred steps."""
     model, tokenizer = load_hf(ModelConfig(path=str(folder)))
     learner = Learner(model, config=ActorConfig(lr=LEARNING_RATE, weight_decay=0.05, kl_coef=0.0, micro_tokens=2048))
-    stream = examples(tokenizer, names=names, seed=SEED)
+    stream = as_samples(turns, tokenizer)
     began, num_tokens = time.monotonic(), 0
     for step in range(1, steps + 1):
         samples = [next(stream) for _ in range(batch)]
@@ -120,16 +136,22 @@ def train_base(folder: Path, *, names: Sequence[str], steps: int, batch: int) ->
 
 
 def main() -> None:
-    """Make the base model from the command line."""
+    """Make a base model from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the model is written; made when missing")
+    parser.add_argument("--world", choices=("scienceworld", "alfworld"), default="scienceworld", help="whose demo it is for")
     parser.add_argument("--steps", type=int, default=4500, help="optimiser steps")
     parser.add_argument("--batch", type=int, default=16, help="samples per step")
     args = parser.parse_args()
-    with load_world("scienceworld", WORLD_OPTIONS) as world:
-        names = collect_names(world)
-    create_model(args.folder, names=names)
-    for progress in train_base(args.folder, names=names, steps=args.steps, batch=args.batch):
+    if args.world == "scienceworld":
+        with load_world("scienceworld", WORLD_OPTIONS) as world:
+            names = collect_names(world)
+        tokenizer, turns = build_tokenizer(names, rooms=ROOMS), search_turns(names, seed=SEED)
+    else:
+        tokenizer = household_tokenizer()
+        turns = household_turns(load_world("alfworld", {"observation": "compact"}), seed=SEED)
+    create_model(args.folder, tokenizer=tokenizer)
+    for progress in train_base(args.folder, turns, steps=args.steps, batch=args.batch):
         line = f"step {progress.step}/{args.steps}  loss {progress.loss:.3f}  {progress.tokens_per_second:.0f} tokens/s\n"
         sys.stdout.write(line)
         sys.stdout.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from dpepo.demo.worlds import find_demo
 from dpepo.errors import RunFolderError
 from dpepo.recipes import load_config
 from dpepo.runs.progress import Progress
@@ -15,8 +16,6 @@ from dpepo.runs.rundir import RunFolder
 from dpepo.runs.stats import wilson_interval
 from dpepo.runs.summary import ResultRow, Summary
 from dpepo.types import Record
-
-RECIPE = Path(__file__).with_name("lifespan.yaml")
 
 
 class DemoResult(Record):
@@ -38,7 +37,9 @@ class DemoResult(Record):
         return "\n".join([*lines, *(f"  {command}{line.removeprefix('dpepo')}" for line in self.summary.commands)])
 
 
-def run_demo(out: Path, *, seed: int, resume: bool, progress: Progress, recipe: Path = RECIPE) -> DemoResult:
+def run_demo(
+    out: Path, *, seed: int, resume: bool, progress: Progress, world: str = "scienceworld", recipe: Path | None = None
+) -> DemoResult:
     """Run the demo, or go on with it.
 
     Args:
@@ -46,14 +47,16 @@ def run_demo(out: Path, *, seed: int, resume: bool, progress: Progress, recipe: 
         seed: Root of all randomness.
         resume: Go on with the demo in the folder instead of refusing it.
         progress: Who shows how far it is.
-        recipe: Its settings.
+        world: Whose demo it is, a key of `dpepo.demo.worlds.DEMOS`.
+        recipe: Other settings than the demo's own.
 
     Raises:
-        RequestError: The folder holds something else, or ScienceWorld cannot be used here.
+        RequestError: There is no such demo, the folder holds something else, or the world cannot be used here.
     """
+    demo = find_demo(world)
     began = time.monotonic()
     settings = [f"seed={seed}", f"run.dir={out}", f"run.resume={str(resume).lower()}", f"sft.demonstrations={out}"]
-    config = load_config(recipe, settings)
+    config = load_config(recipe or demo.recipe, settings)
     try:
         run = RunFolder.create(out, config=config, job="demo")
     except RunFolderError as error:
@@ -63,7 +66,7 @@ def run_demo(out: Path, *, seed: int, resume: bool, progress: Progress, recipe: 
     try:
         from dpepo.demo.stages import play_stages
 
-        report, summary = play_stages(config, run=run, progress=progress, began=began)
+        report, summary = play_stages(config, demo=demo, run=run, progress=progress, began=began)
         run.finish({f"{row.label}, {_how(row)}": row.rate for row in summary.table})
     except KeyboardInterrupt:
         run.record(interrupted=True)

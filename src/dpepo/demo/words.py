@@ -8,7 +8,7 @@ is an ordinary Hugging Face folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 MAX_ENVS = 8  # environments that have a tag of their own
 PAD, UNKNOWN, START, END = "<pad>", "<unk>", "<|im_start|>", "<|im_end|>"
+TAGS = (
+    *("<think>", "</think>", "<parallel>", "</parallel>"),
+    *(f"<{slash}env_{i}>" for i in range(1, MAX_ENVS + 1) for slash in ("", "/")),
+)
 
 GO = "The things to compare are elsewhere. I go there in every copy."
 PICK = "They are here. I try one thing in each copy."
@@ -43,26 +47,37 @@ CHAT_TEMPLATE = (
 
 def vocabulary(names: Iterable[str], *, rooms: Iterable[str]) -> list[str]:
     """All tokens, special ones first, each once, in a fixed order."""
-    tags = ["<think>", "</think>", "<parallel>", "</parallel>"]
-    tags += [f"<{slash}env_{i}>" for i in range(1, MAX_ENVS + 1) for slash in ("", "/")]
     digits = [str(n) for n in range(10)]
-    ordinary = [*tags, *digits, *PUNCTUATION, *WORDS, *ACTION_PHRASES, *GOAL_PHRASES, *THOUGHTS, *sorted(rooms), *sorted(names)]
-    return list(dict.fromkeys([PAD, UNKNOWN, START, END, *ordinary]))
+    return with_special(
+        [*TAGS, *digits, *PUNCTUATION, *WORDS, *ACTION_PHRASES, *GOAL_PHRASES, *THOUGHTS, *sorted(rooms), *sorted(names)]
+    )
+
+
+def with_special(words: Iterable[str]) -> list[str]:
+    """Words as a vocabulary: special tokens first, each word once."""
+    return list(dict.fromkeys([PAD, UNKNOWN, START, END, *words]))
 
 
 def build_tokenizer(names: Iterable[str], *, rooms: Iterable[str]) -> PreTrainedTokenizerFast:
-    """A Hugging Face tokenizer with one token per entry of `vocabulary`; the longest entry wins, unknown words become <unk>.
+    """The tokenizer of `vocabulary`; see `tokenizer_of`."""
+    return tokenizer_of(vocabulary(names, rooms=rooms))
+
+
+def tokenizer_of(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+    """A Hugging Face tokenizer with one token per entry; the longest entry wins, unknown words become <unk>.
 
     Decoding joins tokens with single spaces, which the reply parser accepts.
+
+    Args:
+        vocabulary: As of `with_special`.
     """
     from tokenizers import Regex, Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
     from transformers import PreTrainedTokenizerFast
 
-    words = vocabulary(names, rooms=rooms)
-    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNKNOWN))
-    longest_first = sorted(words[4:], key=lambda word: (-len(word), word))
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(vocabulary)}, unk_token=UNKNOWN))
+    longest_first = sorted(vocabulary[4:], key=lambda word: (-len(word), word))
     known = "|".join(_pattern(word) for word in longest_first)
     tokenizer.pre_tokenizer = Split(Regex(rf"{known}|\w+|[^\w\s]"), behavior="removed", invert=True)
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]

@@ -149,7 +149,7 @@ class World(ABC):
         return {}
 
     def foreign_actions(self, actions: Iterable[str], *, splits: Iterable[str]) -> str:
-        """A sentence about recorded actions in words that the tasks of some splits do not understand; "" where there are none."""
+        """A sentence about recorded actions in words that the tasks of some splits do not understand; "" without any."""
         return ""
 
     @classmethod

@@ -33,7 +33,7 @@ _MODEL_INSIDE = ("", "model", "latest/model", "checkpoints/latest/model")
 _GENERIC_TOKENIZERS = ("TokenizersBackend", "PreTrainedTokenizerFast")  # names of one class, new and old
 
 #: Models that ship with dpepo: name to (package, folder).
-BUILTIN_MODELS = {"search-base": ("dpepo.demo", "search_base")}
+BUILTIN_MODELS = {"search-base": ("dpepo.demo", "search_base"), "household-base": ("dpepo.demo", "household_base")}
 
 
 def model_folder(path: str) -> str:

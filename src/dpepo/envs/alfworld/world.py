@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from dpepo.envs.alfworld import generated
+from dpepo.envs.alfworld.compact import Notebook
 from dpepo.envs.alfworld.engine import LoadedGame, Node
 from dpepo.envs.alfworld.expert import expert_actions
 from dpepo.envs.alfworld.games import GAME_FILE, Game, Wording, read_game
@@ -31,6 +32,7 @@ from dpepo.errors import ConfigError, TaskError
 from dpepo.types import Observation, Task, WorldGuide
 
 WORDINGS = ("file", *(wording.value for wording in Wording))
+OBSERVATIONS = ("full", "compact")
 # the one command that the releases word differently
 _PUTTING = {Wording.V2_1_1: re.compile(r"put .+ in/on .+"), Wording.V2_1_2: re.compile(r"move .+ to .+")}
 
@@ -46,13 +48,22 @@ class AlfWorld(World):
         free_actions=("look",),
     )
 
-    def __init__(self, *, data_root: str = "", wording: str = "file", max_games: int = 64, max_states: int = 50_000) -> None:
+    def __init__(
+        self,
+        *,
+        data_root: str = "",
+        wording: str = "file",
+        observation: str = "full",
+        max_games: int = 64,
+        max_states: int = 50_000,
+    ) -> None:
         """Check the options; files are read when a task is asked for.
 
         Args:
             data_root: Folder that holds ``json_2.1.1``; "": ``ALFWORLD_DATA``, else ``~/.cache/alfworld``.
             wording: "file": each game in the wording of its own file ("put X in/on Y" in release 2.1.1, "move X to Y" in 2.1.2
                 and in generated games); "2.1.1" or "2.1.2": all games in that one.
+            observation: "full": the game's own texts; "compact": one line of what is known (`dpepo.envs.alfworld.compact`).
             max_games: Games kept loaded in a process, about 0.2 MB each.
             max_states: States of games remembered in a process, about 2 KB each. Beyond it those of the games that were not
                 asked for longest are forgotten, which costs time and changes nothing else.
@@ -62,19 +73,22 @@ class AlfWorld(World):
         """
         if wording not in WORDINGS:
             raise ConfigError(f"alfworld: wording must be one of {', '.join(WORDINGS)}, got {wording!r}")
+        if observation not in OBSERVATIONS:
+            raise ConfigError(f"alfworld: observation must be one of {', '.join(OBSERVATIONS)}, got {observation!r}")
         for option, value in (("max_games", max_games), ("max_states", max_states)):
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ConfigError(f"alfworld: {option} must be a whole number of at least 1, got {value!r}")
         if not isinstance(data_root, str):
             raise ConfigError(f"alfworld: data_root must be a path, got {data_root!r}")
         self._root = find_root(data_root)
+        self._compact = observation == "compact"
         self._wording = None if wording == "file" else Wording(wording)
         self._max_games, self._max_states = max_games, max_states
         self._games: OrderedDict[str, LoadedGame] = OrderedDict()
 
     def make(self, task_id: str) -> TextEnv:
         """Make one environment of a task; see `World.make`."""
-        return AlfWorldCopy(self.load(task_id))
+        return AlfWorldCopy(self.load(task_id), compact=self._compact)
 
     def load(self, task_id: str) -> LoadedGame:
         """The game of a task, loaded once for all its copies.
@@ -149,8 +163,8 @@ class AlfWorld(World):
                 found = [action for action in recorded if pattern.fullmatch(action)]
                 if found and played in WORDINGS and played != wording:
                     return (
-                        f"{len(found)} actions such as {found[0]!r} are in the wording of release {wording.value}; the games of "
-                        f"{split} are played in that of {played}, where they do nothing. "
+                        f"{len(found)} actions such as {found[0]!r} are in the wording of release {wording.value}; the games "
+                        f"of {split} are played in that of {played}, where they do nothing. "
                         f"Try: env.options.wording={wording.value}"
                     )
         return ""
@@ -187,15 +201,18 @@ class AlfWorld(World):
 class AlfWorldCopy(TextEnv):
     """One copy of a game: a place in the graph of its states."""
 
-    def __init__(self, game: LoadedGame) -> None:
-        """A copy that is not reset yet."""
+    def __init__(self, game: LoadedGame, *, compact: bool) -> None:
+        """A copy that is not reset yet; compact copies answer with one line of what is known."""
         self._game = game
         self._node: Node | None = None
+        self._compact = compact
+        self._notebook: Notebook | None = None
         self.goal = game.goal
 
     def reset(self) -> Observation:
         """Back to the initial state; see `TextEnv.reset`."""
         self._node = self._game.start
+        self._notebook = Notebook(self._game.intro) if self._compact else None
         return self._observation(self._node, self._game.intro, valid=True)
 
     def step(self, action: str) -> Observation:
@@ -205,11 +222,13 @@ class AlfWorldCopy(TextEnv):
         if self._node.won:
             raise RuntimeError("this environment has ended; reset it first")
         self._node, text, valid = self._game.step(self._node, action)
+        if self._notebook is not None:
+            self._notebook.read(text)
         return self._observation(self._node, text, valid=valid)
 
     def _observation(self, node: Node, text: str, *, valid: bool) -> Observation:
         return Observation(
-            text=text,
+            text=text if self._notebook is None else self._notebook.line(valid=valid),
             admissible_actions=self._game.admissible(node),
             score=float(node.won),
             success=node.won,
