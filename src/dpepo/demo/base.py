@@ -1,8 +1,9 @@
 """Makes the base models that ship with the demos: ``python -m dpepo.demo.base --world alfworld FOLDER``.
 
 A Qwen3 of 0.8 M parameters learns the form of prompts and replies, and to copy names: for ScienceWorld from the made-up
-problems of `dpepo.demo.search`, which take nothing but the *names* of rooms and things from the training variations; for ALFWorld from
-training games with exchanged names (`dpepo.demo.household`). It has seen no fact about things, and no held-out task.
+problems of `dpepo.demo.search`, which take nothing but the *names* of rooms and things from the training variations; for
+ALFWorld from training games with exchanged names (`dpepo.demo.household`). It has seen no fact about things, and no held-out
+task.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The option ``observation: compact``: what a player has found out, in one line, for models with a small vocabulary.
 
-Every answer becomes the place where the player stands with what was seen there, what is in hand, and where nobody has looked yet in this
-copy (of each kind of place the one with the lowest number). All of it is read off the full texts.
+Every answer becomes the place where the player stands with what was seen there, what is in hand, and where nobody has looked
+yet in this copy (of each kind of place the one with the lowest number). All of it is read off the full texts.
 """
 
 from __future__ import annotations
