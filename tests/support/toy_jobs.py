@@ -45,6 +45,7 @@ SETTINGS = (
     "sft.lr=3e-3",
     "sft.batch_tokens=1024",
     "actor.lr=1e-3",
+    "train.allow_overlap=true",
     "train.tasks_per_step=2",
     "train.group_size=4",
     "eval.temperature=0",

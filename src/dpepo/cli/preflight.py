@@ -14,6 +14,7 @@ from dpepo.errors import ConfigError, MissingPackage, RequestError, did_you_mean
 from dpepo.policies.models import check_model
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout.casting import OPENAI, ORACLE, RANDOM
+from dpepo.runs.demonstrated import refuse_demonstrated
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -36,7 +37,7 @@ def check_request(job: str, config: Config) -> None:
         _check_player(config.synth.teacher, config=config, key="synth.teacher")
     if job == "eval" and config.eval.policy != "model":
         _check_player(config.eval.policy, config=config, key="eval.policy")
-    _check_tasks(config, _selections(job, config))
+    _check_tasks(job, config, _selections(job, config))
     if job in ("sft", "train") or (job == "eval" and config.eval.policy == "model"):
         check_packages(("torch", "transformers"), extra="train", needed_for=f"dpepo {job}")
         _check_model(config.model, train=job != "eval")
@@ -106,7 +107,7 @@ def _check_demonstrations(source: str) -> None:
         raise ConfigError(f"sft.demonstrations: the folder {source} holds no episodes/*.jsonl, so it is no run of dpepo synth")
 
 
-def _check_tasks(config: Config, selections: Sequence[TaskSelection]) -> None:
+def _check_tasks(job: str, config: Config, selections: Sequence[TaskSelection]) -> None:
     if not selections:
         return
     # First the names, which need no Java; then whether the world works here.
@@ -114,6 +115,8 @@ def _check_tasks(config: Config, selections: Sequence[TaskSelection]) -> None:
         chosen = [select_tasks(world, selection, seed=config.seed) for selection in selections]
     if len(chosen) > 1 and not config.tasks.allow_overlap:
         refuse_overlap(*chosen, keys=("tasks.train", "tasks.eval"), allow="tasks.allow_overlap=true")
+    if job == "train":
+        refuse_demonstrated(config, chosen[0])
     check_world(config.env.world)
 
 

@@ -178,6 +178,7 @@ class TrainConfig(Section):
     )
     tasks_per_step: int = Field(4, ge=1, le=MANY, description="Tasks, hence groups, per step.")
     group_size: int = Field(8, ge=1, le=MANY, description="N, sibling episodes per task.")
+    allow_overlap: bool = Field(False, description="Let a model be trained on tasks that its own demonstrations show.")
     refill: int = Field(
         0, ge=0, le=MANY, description="Rounds in which groups whose episodes all ended alike are replaced by others (DAPO)."
     )
@@ -238,6 +239,9 @@ class SftConfig(Section):
     )
     lr: float = Field(5e-6, gt=0, description="Peak learning rate of AdamW.")
     epochs: int = Field(1, ge=1, le=MANY, description="Passes over the demonstrations.")
+    max_tokens: int = Field(
+        0, ge=0, description="End after this many tokens of prompts and replies, all epochs together; 0: no limit."
+    )
     batch_tokens: int = Field(8192, ge=1, description="Tokens per optimiser step, whole samples.")
     val_share: float = Field(
         0.0, ge=0, le=0.5, description="Share of tasks held out; the loss on their demonstrations is taken after each epoch."

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpepo.config import TaskSelection
 from dpepo.envs.base import TextEnv, World, WorldStatus, refuse_unknown_options
-from dpepo.envs.task_lists import read_task_list
+from dpepo.envs.task_lists import excluded_ids, read_task_list
 from dpepo.errors import ConfigError, RequestError, TaskError, did_you_mean
 from dpepo.types import Observation, Task
 
@@ -75,7 +75,7 @@ def select_tasks(world: World, selection: TaskSelection, *, seed: int, note: Cal
 
     Args:
         world: Where the tasks are.
-        selection: Names, split, list in a file, explicit ids, limit per task type.
+        selection: Names, split, list in a file, explicit ids, tasks left out, limit per task type.
         seed: Root of the draw.
         note: Is told, in a sentence each, of rows of a list that repeat others, and of a split that is not complete here.
 
@@ -95,6 +95,8 @@ def select_tasks(world: World, selection: TaskSelection, *, seed: int, note: Cal
                 note(sentence)
         if selection.names:
             tasks = _of_names(world, tasks, selection)
+    if selection.exclude:
+        tasks = _without(tasks, selection.exclude, world=world, note=note)
     if not tasks:
         raise TaskError(f"The split {selection.split!r} of the world {world.name!r} is empty")
     chosen = _draw(tasks, limit=selection.limit, seed=seed) if selection.limit else tasks
@@ -112,6 +114,17 @@ def _listed(world: World, selection: TaskSelection) -> tuple[list[Task], list[st
     if expected in (None, len(tasks)):
         return tasks, []
     return tasks, [f"The split {selection.split!r} of {world.name} has {expected} tasks; here are {len(tasks)}"]
+
+
+def _without(tasks: list[Task], source: str, *, world: World, note: Callable[[str], None] | None) -> list[Task]:
+    """Tasks that a list does not name."""
+    excluded = excluded_ids(source, world)
+    left = [task for task in tasks if task.id not in excluded]
+    if tasks and not left:
+        raise TaskError(f"All {len(tasks)} tasks are left out by {source}. Try: another split, or another list to exclude")
+    if note is not None and len(left) < len(tasks):
+        note(f"{len(tasks) - len(left)} of {len(tasks)} tasks are left out, by {source}")
+    return left
 
 
 def make(task: str, **options: Any) -> TextEnv:

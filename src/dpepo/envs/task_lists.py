@@ -22,6 +22,9 @@ _COLUMNS = ("gamefile", "task_id", "id", "task")
 
 _SHOWN = 3
 
+DEMONSTRATED_TASKS = "demonstrated_tasks.txt"
+"""In the folder of a synthesis or a model: ids of the tasks that its demonstrations show."""
+
 
 @dataclass(frozen=True)
 class TaskList:
@@ -78,6 +81,27 @@ def read_task_list(source: str, world: World) -> TaskList:
     return TaskList(
         tasks=tuple(found), num_rows=len(ids), duplicates={task_id: n - 1 for task_id, n in counts.items() if n > 1}
     )
+
+
+def excluded_ids(source: str, world: World) -> frozenset[str]:
+    """Ids of the tasks that a selection leaves out.
+
+    Args:
+        source: A list as `read_task_list` reads it, or a folder that holds `DEMONSTRATED_TASKS`: of a synthesis or a model.
+        world: As of `read_task_list`.
+
+    Raises:
+        TaskError: There is no such list.
+        MissingPackage: As `read_task_list`.
+    """
+    path = Path(source)
+    if path.is_dir():
+        path /= DEMONSTRATED_TASKS
+        if not path.is_file():
+            raise TaskError(f"tasks.*.exclude: the folder {source} holds no {path.name}, as those of dpepo synth and sft do")
+    if path.name == DEMONSTRATED_TASKS:  # may name tasks of other worlds, or of a data root that is not here
+        return frozenset(_entries(path, ""))
+    return frozenset(task.id for task in read_task_list(source, world).tasks)
 
 
 def shared_tasks(train: Sequence[Task], evaluation: Sequence[Task]) -> list[str]:

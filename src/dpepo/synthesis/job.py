@@ -11,6 +11,7 @@ from dpepo.errors import JobError
 from dpepo.policies import Policy
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import EpisodeRequest, play_many, play_settings
+from dpepo.runs.demonstrated import write_demonstrated
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.synthesis.card import write_card
@@ -62,6 +63,7 @@ def run_synth(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
     result = _result(run)
     if not result.kept:
         raise JobError(f"No demonstration was kept: {result.dropped}. Try another synth.teacher, or synth.keep=all")
+    write_demonstrated(run.path, (line.episode.task.id for line in run.read_episodes(stage=STAGE, problems=[])))
     write_card(run, config=config, tasks=tasks, dropped=result.dropped)
     return result
 

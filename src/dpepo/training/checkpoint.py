@@ -9,7 +9,7 @@ policy that KL is measured against is not stored either; it is ``model.path`` of
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ from dpepo.learning import freeze, lent
 from dpepo.policies import base_folder, load_hf, model_folder
 from dpepo.policies.lora import is_adapter, read_adapter_weights, save_adapter
 from dpepo.runs.checkpoints import Checkpoint
+from dpepo.runs.demonstrated import write_demonstrated
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 
@@ -113,8 +114,17 @@ def _does_not_fit(checkpoint: Checkpoint, error: Exception) -> str:
     return f"The checkpoint {checkpoint.path} does not fit this run: {reason}"
 
 
-def write_training_state(folder: Path, *, learner: Learner, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Put everything that a resumed job needs into an empty folder."""
+def write_training_state(
+    folder: Path, *, learner: Learner, tokenizer: PreTrainedTokenizerBase, demonstrated: Collection[str] = ()
+) -> None:
+    """Put everything that a resumed job needs into an empty folder.
+
+    Args:
+        folder: Where.
+        learner: Model and optimiser.
+        tokenizer: Kept with the model.
+        demonstrated: Ids of the tasks whose demonstrations the model has learnt from; kept with the model, too.
+    """
     import torch
 
     if hasattr(learner.model, "peft_config"):
@@ -122,6 +132,7 @@ def write_training_state(folder: Path, *, learner: Learner, tokenizer: PreTraine
     else:
         learner.model.save_pretrained(folder / MODEL_FOLDER)
     tokenizer.save_pretrained(folder / MODEL_FOLDER)
+    write_demonstrated(folder / MODEL_FOLDER, demonstrated)
     torch.save(learner.state_dict(), folder / LEARNER_FILE)
 
 

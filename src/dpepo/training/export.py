@@ -18,6 +18,7 @@ from dpepo.policies import base_folder, load_hf, model_folder
 from dpepo.policies.hf import stop_token_ids
 from dpepo.policies.lora import is_adapter, load_plain, portable_base, save_adapter
 from dpepo.runs.checkpoints import MANIFEST, check_checkpoint
+from dpepo.runs.demonstrated import read_demonstrated, write_demonstrated
 from dpepo.runs.rundir import RUN_FILE, RunFolder
 from dpepo.types import Record
 
@@ -84,6 +85,7 @@ def export_model(
             result = _export_adapter(found, folder, out=out)
         else:
             result = _export_whole(found, folder, out=out, dtype=dtype or _stored_dtype(found.base))
+        write_demonstrated(folder, read_demonstrated(found.model))
     return result
 
 

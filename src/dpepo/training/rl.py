@@ -17,6 +17,7 @@ from dpepo.protocol import PromptBuilder
 from dpepo.rollout import hf_policy, play_settings, sampling_note
 from dpepo.runs.advantages import episode_advantages, write_advantages
 from dpepo.runs.checkpoints import is_save_step
+from dpepo.runs.demonstrated import read_demonstrated, refuse_demonstrated
 from dpepo.runs.episode_numbers import env_numbers
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
@@ -61,6 +62,7 @@ class Session:
     run: RunFolder
     validation: Validation
     identity: Mapping[str, str]  # of the model the run started from
+    demonstrated: tuple[str, ...]  # ids of the tasks that this model was shown in its cold start
 
 
 def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> TrainResult:
@@ -94,6 +96,7 @@ def run_train(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPo
             run=run,
             validation=Validation(config=config, tasks=eval_tasks, pool=pool, prompts=prompts, policy=policy, run=run),
             identity=identity,
+            demonstrated=read_demonstrated(config.model),
         )
         _note_settings(session, progress=progress)
         return _train(session, done=done, minutes=minutes, progress=progress)
@@ -215,7 +218,9 @@ def _no_signal_note(num_steps: int, *, step: int, config: Config) -> str:
 def _save(session: Session, step: int, *, minutes: float, score: float | None) -> None:
     session.run.save_checkpoint(
         step,
-        lambda folder: write_training_state(folder, learner=session.learner, tokenizer=session.tokenizer),
+        lambda folder: write_training_state(
+            folder, learner=session.learner, tokenizer=session.tokenizer, demonstrated=session.demonstrated
+        ),
         keep_last=session.config.train.keep_last,
         metadata={"minutes": minutes, "model": dict(session.identity)},
         score=score,
@@ -238,6 +243,7 @@ def _result(run: RunFolder, *, minutes: float) -> TrainResult:
 def _select(config: Config, *, progress: Progress) -> tuple[list[Task], list[Task]]:
     with load_world(config.env.world, config.env.options) as world:
         train = select_tasks(world, config.tasks.train, seed=config.seed, note=progress.note)
+        refuse_demonstrated(config, train)
         if not config.train.eval_every:
             return train, []
         evaluation = select_tasks(world, config.tasks.eval, seed=config.seed, note=progress.note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from statistics import fmean
@@ -19,6 +19,7 @@ from dpepo.learning import Learner, learning_rate, supervised_config
 from dpepo.protocol import PromptBuilder
 from dpepo.rollout import hf_policy
 from dpepo.runs.checkpoints import is_save_step
+from dpepo.runs.demonstrated import read_demonstrated
 from dpepo.runs.progress import Progress
 from dpepo.runs.rundir import RunFolder
 from dpepo.training.checkpoint import begin, find_checkpoint, read_learner_state, write_training_state
@@ -69,6 +70,7 @@ class Session:
     plan: Sequence[Step]
     validation: Validation | None  # None: nothing is played
     metadata: Mapping[str, Any]  # goes into every checkpoint
+    demonstrated: Collection[str]  # ids of the tasks that the model has been shown, here or before
 
 
 def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool | None = None) -> SftResult:
@@ -115,6 +117,7 @@ def run_sft(config: Config, *, run: RunFolder, progress: Progress, pool: EnvPool
             if eval_tasks
             else None,
             metadata={"model": dict(identity), "data": data.identity},
+            demonstrated={*read_demonstrated(config.model), *(episode.task.id for episode in learn)},
         )
         _train(session, done=0 if checkpoint is None else checkpoint.step, progress=progress)
     return _result(run, data=data)
@@ -172,7 +175,9 @@ def _train(session: Session, *, done: int, progress: Progress) -> None:
         if is_save_step(step.number, every=config.sft.save_every, last=len(plan)) or is_best(run, score, step=step.number):
             run.save_checkpoint(
                 step.number,
-                lambda folder: write_training_state(folder, learner=session.learner, tokenizer=session.tokenizer),
+                lambda folder: write_training_state(
+                    folder, learner=session.learner, tokenizer=session.tokenizer, demonstrated=session.demonstrated
+                ),
                 keep_last=config.train.keep_last,
                 metadata=session.metadata,
                 score=score,
@@ -200,11 +205,21 @@ def _score(metrics: Mapping[str, float], config: SftConfig) -> float | None:
 
 
 def plan_steps(lengths: Sequence[int], *, config: SftConfig, seed: int) -> list[Step]:
-    """Every optimiser step of the job, before the first: epochs of all samples in an order drawn afresh for each."""
+    """Every optimiser step of the job, before the first: epochs of all samples in an order drawn afresh for each.
+
+    Args:
+        lengths: Tokens of every sample.
+        config: Section ``sft``; the step that reaches ``max_tokens`` is the last.
+        seed: Of the order.
+    """
     plan: list[Step] = []
+    used = 0
     for epoch in range(config.epochs):
         for batch in plan_epoch(lengths, batch_tokens=config.batch_tokens, rng=random.Random(f"{seed}/sft/{epoch}")):
             plan.append(Step(number=len(plan) + 1, epoch=epoch, samples=batch))
+            used += sum(lengths[index] for index in batch)
+            if 0 < config.max_tokens <= used:
+                return plan
     return plan
 
 
