@@ -16,6 +16,7 @@ from tests.support.sample_episodes import hostile_episode, lifespan_episode, los
 from tests.support.toy_jobs import Notes, open_run, toy_config, write_model
 
 from dpepo.cli import main
+from dpepo.cli.data import FORMATS_HELP
 from dpepo.errors import ConfigError, JobError, TaskError
 from dpepo.protocol import parse_reply
 from dpepo.runs.episodes import write_episodes
@@ -78,7 +79,7 @@ def odd_episodes(draw: st.DrawFn) -> Episode:
 
 @pytest.mark.parametrize("format", LOSSLESS)
 @pytest.mark.parametrize("ending", [".jsonl", ".json", ".parquet"])
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(episodes=st.lists(odd_episodes(), min_size=1, max_size=3))
 def test_what_our_own_formats_hold_comes_back_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, format: str, ending: str, episodes: list[Episode]
@@ -294,3 +295,28 @@ def test_a_failed_import_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
     with pytest.raises(JobError, match="None of the 1 rows"):
         imported(tmp_path / "bad.jsonl", tmp_path / "other")
+
+
+def test_every_format_is_told_of_in_the_help_and_in_the_documentation(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "coldstart.md").read_text(encoding="utf-8")
+    assert main(["data", "export", "--help"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, shape in FORMATS.items():
+        assert f"| `{name}` |" in page and shape.source in page, name
+        assert name in FORMATS_HELP and FORMATS_HELP.partition(" ")[0] in shown
+
+
+def test_a_column_of_this_name_in_the_rows_of_others_is_not_taken_for_ours(tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "look"}, {"role": "assistant", "content": REPLY}]
+    (tmp_path / "talks.json").write_text(json.dumps([{"messages": talk, "record": "seven"}]))
+    assert imported(tmp_path / "talks.json", tmp_path / "back").episodes == 1
+    (tmp_path / "cut.json").write_text(json.dumps([{"messages": talk, "episode": "0", "turn": 1, "record": "{"}] * 2 + [talk]))
+    assert imported(tmp_path / "cut.json", tmp_path / "cut").skipped == {"damaged record": 2}
+
+
+def test_the_viewer_shows_imported_conversations(tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "look"}, {"role": "assistant", "content": REPLY}]
+    (tmp_path / "talks.json").write_text(json.dumps([talk]))
+    assert main(["data", "import", str(tmp_path / "talks.json"), "--out", str(tmp_path / "back")]) == 0
+    assert main(["view", str(tmp_path / "back"), "--out", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").is_file()

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpepo.config import Config
+from dpepo.config import Config, Form
 from dpepo.envs import EnvPool, World, lent_pool, load_world
 from dpepo.errors import JobError, TaskError
 from dpepo.policies import ScriptedPolicy
@@ -185,19 +185,19 @@ def _as_it_is(world: World | None) -> MakeEpisode:
 def _played(config: Config, *, world: World, pool: EnvPool) -> MakeEpisode:
     """Plays the replies of a conversation again."""
     seen: Counter[str] = Counter()
+    prompts = {form: PromptBuilder(config.prompt.model_copy(update={"form": form})) for form in Form}
 
     def make(found: Conversation, number: int) -> Episode:
         if found.task is None:
             raise BadRow("no task to replay")
         task = _task(found, world)
-        prompt = config.prompt.model_copy(update={"form": found.form})
         settings = play_settings(config, num_envs=found.num_envs)
         [episode] = play_many(
             [EpisodeRequest(task=task, seed=config.seed, sibling=seen[task.id])],
             settings=settings.model_copy(update={"max_turns": len(found.replies), "form": found.form}),
             policy=ScriptedPolicy(found.replies),
             pool=pool,
-            prompts=PromptBuilder(prompt),
+            prompts=prompts[found.form],
         )
         if episode.outcome is None:
             raise BadRow("the environment broke in the replay")

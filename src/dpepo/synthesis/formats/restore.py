@@ -27,7 +27,7 @@ class RestoredTurn(NamedTuple):
 
 def is_own_row(row: Any) -> bool:
     """Whether a row was written by dpepo and holds an episode, or a turn of one."""
-    return isinstance(row, dict) and isinstance(row.get("record"), str | dict)
+    return isinstance(row, dict) and "record" in row and ("kind" in row or {"messages", "episode", "turn"} <= row.keys())
 
 
 def restore(row: dict[str, Any]) -> Episode | RestoredTurn:
