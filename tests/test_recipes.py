@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpepo.algorithms.base import load_algorithm
 from dpepo.config import Config, OverLimit, PromptConfig
 from dpepo.errors import ConfigError
 from dpepo.recipes import config_yaml, load_config
@@ -275,25 +276,18 @@ def test_every_recipe_that_ships_resolves_and_starts_a_run_of_its_own(path: Path
     assert load_config(path).run.resume is False
 
 
-def test_the_scienceworld_recipe_holds_the_numbers_of_the_paper() -> None:
+@pytest.mark.parametrize(("world", "siblings", "invalid"), [("scienceworld", 4, 0.5), ("alfworld", 8, None)])
+def test_the_recipes_of_both_worlds_hold_the_numbers_of_the_paper(world: str, siblings: int, invalid: float | None) -> None:
     """V07: K, T, temperature and lengths stand in one place. Numbers: arXiv 2604.24320."""
-    config = load_config(next(path for path in RECIPES if path.parent.name == "scienceworld"))
-    assert (config.env.num_envs, config.rollout.max_turns, config.train.tasks_per_step, config.train.group_size) == (
-        4,
-        25,
-        4,
-        4,
-    )
+    config = load_config(next(path for path in RECIPES if (path.parent.name, path.name) == (world, "dpepo.yaml")))
+    assert (config.env.num_envs, config.rollout.max_turns) == (4, 25)
+    assert (config.train.tasks_per_step, config.train.group_size) == (4, siblings)
     assert (config.sampling.temperature, config.eval.temperature) == (0.4, 0.4)
     assert (config.model.max_length, config.sampling.max_new_tokens) == (10_240 + 2_048, 2_048)
-    assert (config.actor.lr, config.actor.kl_coef, config.actor.clip_low, config.actor.clip_high) == (1e-6, 0.01, 0.2, 0.2)
+    assert (config.actor.lr, config.actor.kl_coef) == (1e-6, 0.01)
+    algorithm = load_algorithm(config.algorithm)
+    assert (config.actor.clip_low or algorithm.loss.clip_low, config.actor.clip_high or algorithm.loss.clip_high) == (0.2, 0.2)
     assert config.train.steps * config.train.tasks_per_step == 500
     reward = config.step_reward
-    assert (reward.alpha, reward.gamma, reward.beta, reward.omega, reward.invalid, reward.no_action) == (
-        0.8,
-        0.95,
-        0.95,
-        0.95,
-        0.5,
-        0.5,
-    )
+    assert (reward.alpha, reward.gamma, reward.beta, reward.omega) == (0.8, 0.95, 0.95, 0.95)
+    assert (reward.invalid, reward.no_action) == (invalid, 0.5)

@@ -87,6 +87,16 @@ def test_every_sample_is_used_once_per_epoch(batch_tokens: int) -> None:
     assert plan == plan_steps(lengths, config=SftConfig(epochs=3, batch_tokens=batch_tokens), seed=1)
 
 
+def test_a_limit_of_tokens_ends_the_job_in_the_middle_of_an_epoch() -> None:
+    lengths = [random.Random(n).randint(5, 90) for n in range(37)]
+    whole = plan_steps(lengths, config=SftConfig(epochs=3, batch_tokens=200), seed=1)
+    limit = int(1.5 * sum(lengths))
+    plan = plan_steps(lengths, config=SftConfig(epochs=3, batch_tokens=200, max_tokens=limit), seed=1)
+    used = [sum(lengths[index] for index in step.samples) for step in plan]
+    assert plan == whole[: len(plan)]  # the order does not depend on the limit
+    assert sum(used[:-1]) < limit <= sum(used)
+
+
 def test_a_batch_stays_within_its_tokens_and_a_long_sample_is_alone() -> None:
     lengths = [30, 200, 30, 30, 30, 200]
     batches = plan_epoch(lengths, batch_tokens=100, rng=random.Random(3))
