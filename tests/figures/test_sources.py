@@ -10,6 +10,8 @@ from tests.support.sample_episodes import lost_episode
 
 from dpepo.errors import ConfigError, RunFolderError
 from dpepo.figures import NothingToShow, find_material
+from dpepo.recipes import load_config
+from dpepo.runs.rundir import RunFolder
 
 
 def test_a_sweep_brings_its_variants_by_label_with_their_seeds(sweep: Path) -> None:
@@ -92,9 +94,20 @@ def test_lost_episodes_count_nowhere(tmp_path: Path) -> None:
     assert len(material.in_way()["run"][0].facts) == 2
 
 
-def test_training_alone_holds_nothing_that_was_evaluated(tmp_path: Path) -> None:
+def test_demonstrations_count_by_their_number_of_copies(tmp_path: Path) -> None:
+    config = load_config(None, ["env.world=scienceworld", f"run.dir={tmp_path / 'synth'}"])
+    run = RunFolder.create(tmp_path / "synth", config=config, job="synth")
+    for copies in (1, 2):
+        run.write_episodes("synth", copies, play(copies, skill=0.5, tasks=3))
+    run.finish({})
+    methods = find_material([str(tmp_path / "synth")]).in_way()
+    assert {name: one.num_envs for name, [one] in methods.items()} == {"synth, K = 1": 1, "synth, K = 2": 2}
+    assert [len(one.facts) for [one] in methods.values()] == [6, 6]
+
+
+def test_a_training_without_episodes_holds_nothing_that_was_played(tmp_path: Path) -> None:
     material = find_material([str(train_run(tmp_path / "train", [{"episode/success_rate": 0.5}]))])
-    with pytest.raises(NothingToShow, match="no finished episode of an evaluation"):
+    with pytest.raises(NothingToShow, match="no finished episode"):
         material.in_way()
     with pytest.raises(ConfigError, match="nothing was played so"):
         find_material([str(eval_run(tmp_path / "eval", play(1, skill=0.5)))]).in_way("another")

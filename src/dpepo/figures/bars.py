@@ -16,8 +16,8 @@ _BINS = 36
 
 
 def names_width(names: Sequence[str]) -> float:
-    """Inches that the names of rows need."""
-    return 0.3 + _CHAR_IN * max(len(name) for name in names)
+    """Inches that the names of rows need; below a key to the left there is room for its words."""
+    return max(1.75, 0.3 + _CHAR_IN * max(len(name) for name in names))
 
 
 def draw_rows(axes: Axes, panel: Rows, palette: Palette) -> None:
@@ -47,7 +47,7 @@ def draw_rows(axes: Axes, panel: Rows, palette: Palette) -> None:
                     part.plot([value.low, value.high], [y, y], color=colour, linewidth=1.3, alpha=0.75)
                 part.plot(value.value, y, MARKERS[max(dots.colour, 0)], color=colour, markersize=5.5, clip_on=False)
                 highest = max(highest, value.value, value.high or 0.0)
-        part.set_xlim(0, min(highest * 1.12, 1.04 if column.percent else highest * 1.12) or 1.0)
+        part.set_xlim(0, min(1.04, max(1.12 * highest, 0.1)) if column.percent else 1.12 * highest or 1.0)
         part.set_ylim(len(panel.names) - 0.5, -0.5)
         part.set_yticks(list(rows), labels=panel.names if number == 0 else [""] * len(panel.names))
         part.locator_params(axis="x", nbins=3)
@@ -77,7 +77,16 @@ def draw_stacks(axes: Axes, panel: Stacks, palette: Palette) -> None:
         )
         start = [before + value for before, value in zip(start, part.values, strict=True)]
     for row, total in zip(rows, start, strict=True):
-        axes.text(total, row, f"  {total:.1f}", va="center", fontsize=8.4, color=palette.soft)
+        axes.annotate(
+            f"{total:.1f}",
+            (total, row),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.4,
+            color=palette.soft,
+            annotation_clip=False,
+        )
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(rows, labels=panel.names)
     axes.grid(visible=False, axis="y")

@@ -156,6 +156,7 @@ def _broken(name: str) -> list[str]:
 
 def _set_axis(axes: Axes, axis: Axis, which: str, values: Sequence[float]) -> None:
     low, high = min(values, default=0.0), max(values, default=1.0)
+    low = min(0.0, low) if axis.from_zero else low
     one = axes.xaxis if which == "x" else axes.yaxis
     limits = axes.set_xlim if which == "x" else axes.set_ylim
     if axis.log:
@@ -164,10 +165,10 @@ def _set_axis(axes: Axes, axis: Axis, which: str, values: Sequence[float]) -> No
         limits(low / 1.18, high * 1.18)
     else:
         pad = 0.06 * (high - low) or 0.5
-        bottom = min(0.0, low) if axis.from_zero else low - pad
-        limits(bottom if which == "y" or axis.from_zero else low - pad, high + (pad if high > bottom else 1.0))
+        bottom = low if axis.from_zero else low - pad
+        limits(bottom, high + pad)
         if axis.percent:
-            limits(-0.02 if axis.from_zero else bottom, min(1.02, max(high + pad, 0.1)))
+            limits(-0.02 if axis.from_zero else bottom, min(1.05, max(high + pad, 0.1)))
     if axis.integer:
         one.set_major_locator(MaxNLocator(nbins="auto", integer=True, min_n_ticks=1))
     if axis.ticks:

@@ -72,6 +72,8 @@ def _size(played: Played) -> int:
     config = played.run.config.model
     if played.run.job == "eval" and played.run.config.eval.policy != "model":
         raise ValueError(f"{played.run.config.eval.policy} is no model")
+    if not config.path:
+        raise ValueError("no model plays")
     folder = model_folder(config.path)
     adapter = count_parameters(Path(folder)) if is_adapter(folder) else 0
     return count_parameters(Path(base_folder(config))) + adapter

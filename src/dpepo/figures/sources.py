@@ -83,13 +83,14 @@ class Played:
     way: str  # how it was played: tasks and temperature, or the name of a sweep's evaluation
     tasks: str  # tasks and temperature, the same for all numbers of copies
     num_envs: int  # K
+    step: int | None = None  # only the episodes of this step; None: of all
     as_trained: bool = False  # known to have been trained with the number of copies it plays
 
     def episodes(self) -> Iterator[Episode]:
         """Its finished episodes, those lost to faults left out; damaged lines are noted."""
         problems: list[str] = []
         for line in read_episodes(self.run.folder / "episodes", stage=self.stage, problems=problems):
-            if line.episode.outcome is not None:
+            if line.episode.outcome is not None and self.step in (None, line.step):
                 yield line.episode
         self.run.notes.extend(f"{self.run.folder}: {problem}" for problem in problems if problem not in self.run.notes)
 
@@ -138,8 +139,7 @@ class Material:
             if methods:
                 return methods
         raise NothingToShow(
-            f"{', '.join(self.words)}: no finished episode of an evaluation in there. "
-            "Runs of dpepo eval, sweeps and demos hold some."
+            f"{', '.join(self.words)}: no finished episode in there. Runs of dpepo eval, sweeps and demos hold some."
         )
 
     def played_as(self, way: str) -> str:
@@ -229,7 +229,29 @@ def _single(path: Path, *, name: str, method: str, notes: list[str]) -> Iterator
     elif run.job == "eval":
         yield run, [_of_eval(run, name=name)]
     else:
-        yield run, []
+        yield run, _of_job(run, name=name)
+
+
+def _of_job(run: Run, *, name: str) -> list[Played]:
+    """What a job played on the way: demonstrations, whose files are numbered by K, or the episodes of training."""
+    config = run.config
+    stage, way = {"synth": ("synth", "demonstrations"), "train": ("rl", "while training")}.get(run.job, ("", ""))
+    files = (parse_file_name(path.name) for path in (run.folder / "episodes").glob("*.jsonl"))
+    steps = sorted({file.step for file in files if file and file.stage == stage})
+    several = steps if stage == "synth" else [None] if steps else []
+    return [
+        Played(
+            run=run,
+            stage=stage,
+            method=f"{run.method}, K = {step}" if step is not None else run.method,
+            policy=name or run.method,
+            way=way,
+            tasks=f"{config.env.world}, split {config.tasks.train.split}",
+            num_envs=config.env.num_envs if step is None else step,
+            step=step,
+        )
+        for step in several
+    ]
 
 
 def _of_eval(run: Run, *, name: str) -> Played:
