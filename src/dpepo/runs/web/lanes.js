@@ -270,9 +270,9 @@ function turnSection(row, detail, index, link) {
     turn.logprob !== null ? `mean log-prob ${typeof turn.logprob === "number" ? turn.logprob.toFixed(2).replace("-", "\u2212") : turn.logprob}` : "", turn.seconds ? `${turn.seconds.toFixed(2)} s${turn.envSeconds ? ` (${turn.envSeconds.toFixed(2)} s in environments)` : ""}` : "",
     turn.finish === "stop" ? "" : turn.finish === "length" ? "reply cut at the token limit" : turn.finish.replace("_", " "),
   ].filter(Boolean).join(" \u00b7 ");
-  const head = el("div", "turn-head", el("h3", "", title), el("span", "turn-meta", meta), el("span", "spacer"));
+  const head = el("div", "turn-head", el("h3", "", title), el("span", "turn-meta", meta));
   section.append(head);
-  head.append(...rewardPills(row, detail, turn, section));
+  head.append(el("span", "pills", ...rewardPills(row, detail, turn, section)));
   return section;
 }
 
