@@ -19,7 +19,10 @@ from dpepo.types import Completion, Message, Prompt, Request, Sampling, Task, Tu
 OPENAI = "openai"
 SYSTEM = "system"
 
-HONEST_TEACHERS = {"alfworld": "dpepo.synthesis.oracle.alfworld:SearchingAgent"}
+HONEST_TEACHERS = {
+    "alfworld": "dpepo.synthesis.oracle.alfworld:SearchingAgent",
+    "scienceworld": "dpepo.synthesis.oracle.scienceworld:ScienceWorldOracle",
+}
 """World to ``module:Class`` of the agent that ``synth.teacher=oracle`` stands for there: one that says and does only what its
 texts allow. Other worlds' oracle follows gold actions. The classes are made as `HonestTeacher` says."""
 
