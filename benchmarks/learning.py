@@ -3,10 +3,10 @@
     python benchmarks/learning.py [--large] [--long] [--tokens 16384] [--tasks 8] [--json FILE]
 
 Samples are real: groups of the demo's recipe, played in ScienceWorld by the base model that ships with dpepo. ``--large``
-takes the first 16 of them and a 100M-class model with random weights, ``--long`` the same model and 16 long prompts instead, the
-oracle's turns with full observations. Every contestant runs in a fresh process on one thread in float32 and may have ``--tokens`` tokens
-in one forward pass, padding included. It makes one step to warm up and then more; CPU seconds are those of the process,
-memory is the most it grew during the steps, gradients and the optimiser's moments included.
+takes the first 16 of them and a 100M-class model with random weights, ``--long`` the same model and 16 long prompts instead,
+the oracle's turns with full observations. Every contestant runs in a fresh process on one thread in float32 and may have
+``--tokens`` tokens in one forward pass, padding included. It makes one step to warm up and then more; CPU seconds are those of
+the process, memory is the most it grew during the steps, gradients and the optimiser's moments included.
 
 plain: prompts padded on the left and replies on the right to the longest of all, logits of every position, as the authors'
 code does.
