@@ -54,7 +54,7 @@ class SearchingAgent:
         """
         goal = asked(view.initial.text)
         if goal is None:
-            raise LookupError(f"the first text states no task in ALFWorld's words (env.options.observation=full does): {view.goal}")
+            raise LookupError(f"the first text states no task in ALFWorld's words (env.options.observation=full): {view.goal}")
         style = style_of(self._style, seed=view.seed)
         house = House(view, goal=goal)
         decision = decide(house, style=style, seed=view.seed, turn=len(view.turns))
