@@ -14,6 +14,7 @@ from dpepo.demo.story import tell
 from dpepo.demo.worlds import DemoWorld
 from dpepo.envs import EnvPool, load_world, make_pool, select_tasks
 from dpepo.evaluation import EvalResult, evaluate, summarise
+from dpepo.figures.inside_report import report_figures
 from dpepo.rollout import load_policy, play_settings
 from dpepo.runs.progress import Progress
 from dpepo.runs.report import write_report
@@ -71,7 +72,7 @@ def play_stages(config: Config, *, demo: DemoWorld, run: RunFolder, progress: Pr
     summary = tell(run, demo=demo, rows=rows, config=config, rl=rl, minutes=(time.monotonic() - began) / 60.0)
     write_summary(run.path, summary)
     write_viewer(run.path)
-    return write_report(run.path), summary
+    return write_report(run.path, figures=report_figures(run.path)), summary
 
 
 def stage_name(label: str, split: str, cell: Cell) -> str:
