@@ -46,7 +46,7 @@ class Measured:
     @property
     def name(self) -> str:
         """Where it is: ``FOLDER``, or ``FOLDER#STAGE`` where a folder holds several."""
-        return str(self.folder) if self.stage == "eval" else f"{self.folder}#{self.stage}"
+        return _name(self.folder, self.stage)
 
 
 def split_name(text: str) -> tuple[Path, str]:
@@ -73,6 +73,7 @@ def find_measured(
         raise RunFolderError(f"{len(labels)} labels for {len(sources)} runs: give --label once per run, in their order")
     found: list[Measured] = []
     skipped: list[str] = []
+    passed: list[str] = []  # names that fit no pattern
     for position, source in enumerate(sources):
         folder, stage = split_name(source)
         if not folder.is_dir():
@@ -81,17 +82,29 @@ def find_measured(
         for path in _run_folders(folder, order=list(names)):
             label = labels[position] if labels else _label(path, root=folder, names=names)
             try:
-                found += _of_run(path, stage=stage, label=label, note=note)
+                run = RunFolder.open(path)
+                stages = _stages_of(run, stage)
+                wanted = [name for name in stages if _fits(_name(path, name), only)]
+                passed += [_name(path, name) for name in stages if name not in wanted]
+                found += _of_run(run, stages=wanted, label=label, note=note)
             except RunFolderError as error:
                 skipped.append(f"{path} is left out: {error}")
     for sentence in skipped:
         note(sentence)
-    wanted = [one for one in found if not only or any(fnmatchcase(one.name, pattern) for pattern in only)]
-    if found and not wanted:
-        raise RunFolderError(f"--only {', '.join(only)} fits nothing. {did_you_mean(only[0], [one.name for one in found])}")
-    if not wanted:
+    if passed and not found:
+        raise RunFolderError(f"--only {', '.join(only)} fits nothing. {did_you_mean(only[0], passed)}")
+    if not found:
         raise RunFolderError(skipped[0] if skipped else f"{', '.join(sources)}: no evaluation there. Try: dpepo eval")
-    return wanted
+    return found
+
+
+def _fits(name: str, only: Sequence[str]) -> bool:
+    return not only or any(fnmatchcase(name, pattern) for pattern in only)
+
+
+def _name(folder: Path, stage: str) -> str:
+    """``FOLDER``, or ``FOLDER#STAGE`` where a folder may hold several."""
+    return str(folder) if stage == "eval" else f"{folder}#{stage}"
 
 
 def read_measured(source: str, *, note: Callable[[str], None]) -> tuple[Measured, list[Episode]]:
@@ -117,7 +130,7 @@ def read_measured(source: str, *, note: Callable[[str], None]) -> tuple[Measured
         )
     chosen = stage or stages[0]
     episodes = counted_episodes(run, chosen, note=note)
-    [measured] = _of_run(folder, stage=chosen, label=folder.name, note=note, episodes=episodes)
+    [measured] = _of_run(run, stages=[chosen], label=folder.name, note=note, episodes=episodes)
     return measured, episodes
 
 
@@ -147,19 +160,21 @@ def _run_folders(folder: Path, *, order: Sequence[str]) -> list[Path]:
     return sorted(paths, key=lambda path: (places.get(path.parent.name, len(places)), path))
 
 
-def _of_run(
-    path: Path, *, stage: str, label: str, note: Callable[[str], None], episodes: Sequence[Episode] | None = None
-) -> Iterator[Measured]:
-    run = RunFolder.open(path)
-    finished = any("finished" in session for session in run.sessions[-1:])
+def _stages_of(run: RunFolder, stage: str) -> list[str]:
+    """The evaluations of a run that are meant; none for a run that only trained."""
     stages = [name for name in eval_stages(run) if stage in ("", name)]
-    if not stages:
-        if run.job == "eval":
-            raise RunFolderError("it has no episodes yet")
-        if stage:
-            raise RunFolderError(f"it has no evaluation {stage!r}")
-        return
-    rows = _summary_rows(path)
+    if not stages and run.job == "eval":
+        raise RunFolderError("it has no episodes yet")
+    if not stages and stage:
+        raise RunFolderError(f"it has no evaluation {stage!r}")
+    return stages
+
+
+def _of_run(
+    run: RunFolder, *, stages: Sequence[str], label: str, note: Callable[[str], None], episodes: Sequence[Episode] | None = None
+) -> Iterator[Measured]:
+    path, rows = run.path, _summary_rows(run.path)
+    finished = any("finished" in session for session in run.sessions[-1:])
     for name in stages:
         result = _recorded(run) if run.job == "eval" and finished and episodes is None else None
         if result is None or result.conditions is None:
@@ -221,7 +236,7 @@ def _policy(run: RunFolder, row: ResultRow | None) -> str:
 def _label(path: Path, *, root: Path, names: Mapping[str, str]) -> str:
     """The name of a method: its folder's, without the parts that name seed and job of a sweep."""
     if path == root:
-        return path.resolve().name
+        return path.name or path.resolve().name
     parts = [part for part in path.relative_to(root).parts if not _PART_OF_SWEEP.fullmatch(part)]
     label = "/".join(parts) or path.name
     return names.get(label, label)

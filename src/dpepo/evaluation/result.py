@@ -72,7 +72,7 @@ class EvalResult(Record):
             f"(an episode: {self.reply_tokens_per_episode:.0f}, prompts {self.prompt_tokens_per_episode:.0f}), "
             f"seconds an episode {self.seconds_per_episode:.2f} (environments {self.env_seconds_per_episode:.2f})"
         )
-        if self.score or self.score_cut:
+        if {self.score, self.score_cut} not in ({0.0}, {self.success_rate}):  # then the score says more than success
             lines.append(f"score {self.score:.2f}, with negative ones as 0: {self.score_cut:.2f}")
         lines.append("ended by: " + ", ".join(f"{reason} {count}" for reason, count in self.stops.items()))
         if self.problems:
