@@ -92,10 +92,11 @@ class Search:
         claimed = [kind_of(place) for place in others.values()]
         left = [kind_of(place) for place in unread]
         if kind not in left or kind in claimed:
-            totals = {
-                name: sum(self._weight[place] for place in unread if kind_of(place) == name) for name in sorted(set(left))
+            value = sum if len(self._house.copies) > 1 else max  # alone, a kind of many places takes long to rule out
+            values = {
+                name: value(self._weight[place] for place in unread if kind_of(place) == name) for name in sorted(set(left))
             }
-            kind = max(totals, key=lambda name: totals[name] / (1 + claimed.count(name)) ** 2)
+            kind = max(values, key=lambda name: values[name] / (1 + claimed.count(name)) ** 2)
         return self._queue(place for place in unread if kind_of(place) == kind)[0]
 
     def _queue(self, places: Iterable[str]) -> list[str]:

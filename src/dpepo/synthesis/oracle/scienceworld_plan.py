@@ -182,7 +182,7 @@ def _without_repeats(steps: Sequence[PlanStep]) -> list[PlanStep]:
         elif verb(step.action) in ("move", "drop", "put down"):
             held -= {name for name in held if step.action.partition(" ")[2].startswith(name)}
         kept.append(step)
-        if kept[-_TRY:] == kept[-2 * _TRY : -_TRY]:
+        if kept[-_TRY:] == kept[-2 * _TRY : -_TRY] and not _watching(step):
             del kept[-_TRY:]
     return kept
 

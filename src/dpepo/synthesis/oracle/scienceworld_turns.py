@@ -9,6 +9,7 @@ from dpepo.config import Style
 from dpepo.synthesis.oracle.scienceworld_answers import animals, asks_life_span, other_box
 from dpepo.synthesis.oracle.scienceworld_plan import WAIT, WAIT_ONE, PlanStep, arguments, in_other_state, is_wait, verb
 from dpepo.synthesis.oracle.scienceworld_scene import Scene, is_telling, last_failures
+from dpepo.synthesis.oracle.scienceworld_seen import rooms_named
 from dpepo.synthesis.oracle.scienceworld_words import Wording, goal_subject, listed
 
 _MAX_QUOTE = 160  # characters of an answer that is repeated in a thought
@@ -114,18 +115,18 @@ class Director:
 
     def _introduce(self, draft: TurnDraft) -> None:
         """Words for the first turn."""
-        thing = self.subject()
-        if list(draft.actions) == [1] and len(self.scene.latest) == 1:
-            action = draft.actions[1]
-            moves = action.startswith("teleport to ")
-            draft.sentences.append(
-                self.words.say("open", thing=thing, room=action.removeprefix("teleport to "))
-                if moves
-                else self.words.because(action, env_id=1)
-            )
-            return
-        draft.sentences.append(self.words.say("open", thing=thing))
-        draft.sentences.append(self.words.say("scout", list=listed(draft.actions)) if self.words.often(0.4) else "")
+        targets = [action.removeprefix("teleport to ") for _, action in sorted(draft.actions.items())]
+        named = next((room for room in targets if room in rooms_named(self.scene.view.goal)), "")
+        alone = len(self.scene.latest) == 1
+        if alone and not draft.actions[1].startswith("teleport to "):
+            draft.sentences.append(self.words.because(draft.actions[1], env_id=1))
+        elif named:
+            draft.sentences.append(self.words.say("open_named", room=named))
+        else:
+            subject = goal_subject(self.scene.view.goal)
+            draft.sentences.append(self.words.say("open", thing=subject, room=targets[0]))
+        if not alone and self.words.often(0.4):
+            draft.sentences.append(self.words.say("scout", list=listed(draft.actions)))
 
     def search(self, draft: TurnDraft) -> None:
         """A turn before anything useful was found."""
@@ -142,7 +143,7 @@ class Director:
         if all(action == "look around" for action in draft.actions.values()):
             draft.sentences.append(self.words.say("read"))
         else:
-            draft.sentences.append(self.words.say("search", thing=self.subject()))
+            draft.sentences.append(self.words.say("search", thing=goal_subject(self.scene.view.goal)))
 
     def follow(self, draft: TurnDraft, lead: int) -> None:
         """A turn that goes on with the plan in one environment; the others look for what is still missing."""
@@ -197,7 +198,10 @@ class Director:
             draft.sentences.append(self.words.because("look around", env_id=lead))
             return "look around"
         self._found(draft, lead, step, at)
-        draft.sentences.append(self.words.because(action, env_id=lead))
+        if asks_life_span(scene.view.goal):
+            draft.sentences.append(self.words.say("believe", thing=_the(arguments(action)[0])))
+        else:
+            draft.sentences.append(self.words.because(action, env_id=lead))
         return action
 
     def test_both(self, draft: TurnDraft, lead: int) -> None:
@@ -228,10 +232,6 @@ class Director:
             draft.sentences.append(self.words.say("mirror", env=pair[1]))
         if not draft.actions:
             self.follow(draft, lead)
-
-    def subject(self) -> str:
-        """What the agent is looking for, as far as the goal says it."""
-        return goal_subject(self.scene.view.goal)
 
     def _tests_animals(self, draft: TurnDraft, lead: int) -> bool:
         """Other copies try other animals before or beside the one believed in; False where that is not to be done."""

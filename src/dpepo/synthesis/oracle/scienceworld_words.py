@@ -30,6 +30,15 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         "First I need to find {thing}; the {room} is worth a look.",
         "Nothing here tells me where to find {thing}, so I try the {room}.",
     ),
+    "open_named": (
+        "The task names the {room}, so one environment goes there. The others look into different rooms meanwhile.",
+        "One copy goes straight to the {room} that the task speaks of; the rest find out what else there is.",
+        "I know from the task that the {room} matters. What the other rooms hold I do not know, so the copies split up.",
+    ),
+    "open_named_one": (
+        "The task names the {room}, so I go there first.",
+        "According to the task the {room} matters. I go there.",
+    ),
     "search": (
         "None of the rooms seen so far shows {thing}, so I go on to rooms that have not been visited.",
         "Still no sign of {thing}. I continue with rooms that are new to me.",
@@ -287,7 +296,7 @@ def listed(actions: Mapping[int, str]) -> str:
 
 def _does(action: str) -> str:
     kind = verb(action)
-    rest = action.removeprefix(kind).strip()
+    rest = action.removeprefix(kind).strip().replace(" in inventory", "")
     known = {
         "teleport to": "goes outside" if rest == "outside" else f"goes to the {rest}",
         "look around": "looks around",
