@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dpepo.config import ActorConfig, ModelConfig, PromptConfig, TaskSelection
 from dpepo.demo.household import TASK, play_household
-from dpepo.demo.household_words import household_tokenizer
+from dpepo.demo.household_words import SEARCH, household_tokenizer
 from dpepo.demo.search import draw_problem, play_problem
 from dpepo.demo.words import build_tokenizer
 from dpepo.envs import World, load_world, select_tasks
@@ -99,12 +99,20 @@ def search_turns(names: Sequence[str], *, seed: int) -> Turns:
         yield from play_problem(draw_problem(rng, names=names, rooms=ROOMS), rng, rooms=ROOMS)
 
 
-def household_turns(world: World, *, seed: int) -> Turns:
-    """Training games with exchanged names, without end."""
+def household_turns(world: World, *, seed: int, searching: float = 1.0) -> Turns:
+    """Training games with exchanged names, without end.
+
+    Args:
+        world: ALFWorld with compact observations.
+        seed: Of everything.
+        searching: Share of the turns of search that are shown. Most turns are, and none of them copies the name of a thing.
+    """
     rng = random.Random(seed)
     tasks = select_tasks(world, TaskSelection(names=(TASK,), split="generated_train"), seed=0)
     while True:
-        yield from play_household(world, rng.choice(tasks).id, rng)
+        for view, reply in play_household(world, rng.choice(tasks).id, rng):
+            if SEARCH not in reply or rng.random() < searching:
+                yield view, reply
 
 
 def as_samples(turns: Turns, tokenizer: PreTrainedTokenizerBase) -> Iterator[TrainingSample]:
@@ -141,19 +149,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the model is written; made when missing")
     parser.add_argument("--world", choices=("scienceworld", "alfworld"), default="scienceworld", help="whose demo it is for")
-    parser.add_argument("--steps", type=int, default=4500, help="optimiser steps")
+    parser.add_argument("--steps", type=int, default=4500, help="optimiser steps; for ALFWorld two thirds of them on all turns")
     parser.add_argument("--batch", type=int, default=16, help="samples per step")
     args = parser.parse_args()
     if args.world == "scienceworld":
         with load_world("scienceworld", WORLD_OPTIONS) as world:
             names = collect_names(world)
-        tokenizer, turns = build_tokenizer(names, rooms=ROOMS), search_turns(names, seed=SEED)
-    else:
-        tokenizer = household_tokenizer()
-        turns = household_turns(load_world("alfworld", {"observation": "compact"}), seed=SEED)
-    create_model(args.folder, tokenizer=tokenizer)
-    for progress in train_base(args.folder, turns, steps=args.steps, batch=args.batch):
-        line = f"step {progress.step}/{args.steps}  loss {progress.loss:.3f}  {progress.tokens_per_second:.0f} tokens/s\n"
+        create_model(args.folder, tokenizer=build_tokenizer(names, rooms=ROOMS))
+        _tell(train_base(args.folder, search_turns(names, seed=SEED), steps=args.steps, batch=args.batch))
+        return
+    create_model(args.folder, tokenizer=household_tokenizer())
+    world = load_world("alfworld", {"observation": "compact"})
+    last = args.steps // 3
+    for steps, searching, seed in ((args.steps - last, 1.0, SEED), (last, 0.25, SEED + 1)):
+        turns = household_turns(world, seed=seed, searching=searching)
+        _tell(train_base(args.folder, turns, steps=steps, batch=args.batch))
+
+
+def _tell(made: Iterator[Progress]) -> None:
+    for progress in made:
+        line = f"step {progress.step}  loss {progress.loss:.3f}  {progress.tokens_per_second:.0f} tokens/s\n"
         sys.stdout.write(line)
         sys.stdout.flush()
 
