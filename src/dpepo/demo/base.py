@@ -105,7 +105,8 @@ def household_turns(world: World, *, seed: int, searching: float = 1.0) -> Turns
     Args:
         world: ALFWorld with compact observations.
         seed: Of everything.
-        searching: Share of the turns of search that are shown. Most turns are, and none of them copies the name of a thing.
+        searching: Share of the turns of nothing but search that are shown. Most turns are, and none of them copies the name of
+            a thing.
     """
     rng = random.Random(seed)
     tasks = select_tasks(world, TaskSelection(names=(TASK,), split="generated_train"), seed=0)

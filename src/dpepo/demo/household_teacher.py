@@ -32,7 +32,7 @@ class Seen:
 
 
 class HouseholdTeacher:
-    """Plays "put some mug on desk": random search in every copy, then only those that found the thing go on."""
+    """Plays "put some mug on desk" in every copy by itself: random search, then the thing is taken and brought."""
 
     def reply(self, view: EpisodeView, rng: random.Random) -> str:
         """One well-formed reply.
@@ -66,14 +66,17 @@ def read(line: str) -> Seen:
 
 
 def choose(copies: dict[int, Seen], goal: Asked, rng: random.Random) -> tuple[str, dict[int, str]]:
-    """A thought and an action per copy that shall act."""
-    carrying = {i: bring(seen, goal) for i, seen in copies.items() if kind_of(seen.held) == goal.target}
-    if carrying:
-        return words.BRING, carrying
-    found = {i: f"take {thing} from {seen.here}" for i, seen in copies.items() if (thing := wanted(seen, goal))}
-    if found:
-        return words.TAKE, found
-    return words.SEARCH, {i: search(seen, goal, rng) for i, seen in copies.items()}
+    """A thought, and an action for every copy: search, take or bring, whatever comes next there."""
+    found = any(kind_of(seen.held) == goal.target or wanted(seen, goal) for seen in copies.values())
+    return words.FOUND if found else words.SEARCH, {i: next_action(seen, goal, rng) for i, seen in copies.items()}
+
+
+def next_action(seen: Seen, goal: Asked, rng: random.Random) -> str:
+    """What to do in one copy."""
+    if kind_of(seen.held) == goal.target:
+        return bring(seen, goal)
+    thing = wanted(seen, goal)
+    return f"take {thing} from {seen.here}" if thing else search(seen, goal, rng)
 
 
 def bring(seen: Seen, goal: Asked) -> str:

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 SEARCH = "It is not found yet. I look in a new place in each copy."
-TAKE = "It is here. I take it."
-BRING = "I have it. I bring it to where it shall be."
+FOUND = "It is found. I take it and bring it to its place, and go on looking elsewhere."
 
-THOUGHTS = (SEARCH, TAKE, BRING)
+THOUGHTS = (SEARCH, FOUND)
 PHRASES = ("go to", "nothing happens")
 WORDS = (
     "at", "room", "closed", "nothing", "holding", "left", "turn", "did", "goal",
