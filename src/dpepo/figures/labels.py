@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -11,13 +12,16 @@ from matplotlib.transforms import Bbox
 
 from dpepo.figures.palette import Palette
 
-_SIDES = (
+_NEAR = (
     (7, 6, "left", "bottom"), (7, -6, "left", "top"), (-7, 6, "right", "bottom"), (-7, -6, "right", "top"),
     (9, 0, "left", "center"), (-9, 0, "right", "center"), (0, 9, "center", "bottom"), (0, -9, "center", "top"),
-    (26, 20, "left", "bottom"), (26, -20, "left", "top"), (-26, 20, "right", "bottom"), (-26, -20, "right", "top"),
-    (40, 38, "left", "bottom"), (40, -38, "left", "top"), (-40, 38, "right", "bottom"), (-40, -38, "right", "top"),
 )  # fmt: skip
-_FAR = 8  # from this place on, a thin line leads from the name to its point
+_FAR = tuple(
+    (round(radius * dx), round(radius * dy), "left" if dx > 0 else "right", "bottom" if dy > 0 else "top")
+    for radius in (26, 44, 66, 92)
+    for dx, dy in ((1, 0.8), (1, -0.8), (-1, 0.8), (-1, -0.8), (0.4, 1), (0.4, -1), (-0.4, 1), (-0.4, -1))
+)  # from these places a thin line leads to the point
+_SIDES = (*_NEAR, *_FAR)  # offsets in points of the page, and how the name hangs there
 
 
 class Obstacle(NamedTuple):
@@ -48,22 +52,44 @@ def label_points(axes: Axes, points: Sequence[Named], *, palette: Palette, obsta
     renderer: Any = axes.figure.canvas.get_renderer()  # type: ignore[attr-defined]
     frame = axes.get_window_extent(renderer)
     taken = list(obstacles)
+    places = axes.transData.transform([(point.x, point.y) for point in points])
+    own = dict(zip(points, (tuple(place) for place in places), strict=True))
     for point in sorted(points, key=lambda one: (-one.x, -one.y)):
         costs = []
         for place in range(len(_SIDES)):
             text = _annotate(axes, point, place, palette)
             box = text.get_window_extent(renderer)
             text.remove()
-            cost = (
-                sum(other.weight * _overlap(box, other.box) for other in taken)
-                + 4 * _outside(box, frame)
-                + place * 8
-                + 120 * (place >= _FAR)
-            )
+            cost = sum(other.weight * _overlap(box, other.box) for other in taken) + 4 * _outside(box, frame) + place * 5
+            cost += _line_cost(box, own[point], taken) if place >= len(_NEAR) else _doubt(box, point, own)
             costs.append((cost, place, box))
         _, place, box = min(costs, key=lambda one: one[:2])
-        _annotate(axes, point, place, palette, line=place >= _FAR)
+        _annotate(axes, point, place, palette, line=place >= len(_NEAR))
         taken.append(Obstacle(box, 1.0))
+        if place >= len(_NEAR):
+            taken += [Obstacle(Bbox([[x - 3, y - 3], [x + 3, y + 3]]), 1.5) for x, y in _line(box, own[point])]
+
+
+def _doubt(box: Bbox, point: Named, own: Mapping[Named, tuple[float, float]]) -> float:
+    """What it costs that a name without a line stands as near to another point as to its own."""
+    distance = _distance(box, own[point])
+    return 150.0 * sum(_distance(box, place) < distance + 12 for other, place in own.items() if other != point)
+
+
+def _line_cost(box: Bbox, place: tuple[float, float], taken: Sequence[Obstacle]) -> float:
+    """What the line from a name to its point costs: something at all, and more for each thing that it crosses."""
+    return 60.0 + sum(25.0 * one.weight for one in taken for at in _line(box, place) if _distance(one.box, at) == 0)
+
+
+def _line(box: Bbox, place: tuple[float, float]) -> list[tuple[float, float]]:
+    """Places along the line from the middle of a name to its point, the last stretch left out."""
+    x, y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+    return [(x + (place[0] - x) * share / 14, y + (place[1] - y) * share / 14) for share in range(13)]
+
+
+def _distance(box: Bbox, place: tuple[float, float]) -> float:
+    """Pixels from a place to the nearest point of a box; 0 inside."""
+    return math.hypot(max(box.x0 - place[0], 0, place[0] - box.x1), max(box.y0 - place[1], 0, place[1] - box.y1))
 
 
 def _annotate(axes: Axes, point: Named, place: int, palette: Palette, *, line: bool = False) -> Annotation:

@@ -196,7 +196,7 @@ def _name_and_path(word: str) -> tuple[str, Path]:
 
 def _found(path: Path, *, name: str, notes: list[str]) -> Iterator[tuple[Run, list[Played]]]:
     if (path / RUN_FILE).is_file():
-        yield from _single(path, name=name, method=path.resolve().name, notes=notes)
+        yield from _single(path, name=name, method=path.absolute().name, notes=notes)
     elif (path / SWEEP_FILE).is_file():
         yield from _of_sweep(path, load_sweep(path / SWEEP_FILE).spec, notes=notes)
     elif path.is_dir():
