@@ -11,9 +11,8 @@ from functools import lru_cache
 
 from dpepo.types import EpisodeView, Observation
 
-_ROOM = re.compile(r"This (?:room|outside location) is called the ([a-z ]+)\.")
+_ROOM = re.compile(r"(?:This (?:room|outside location) is called the|at) ([a-z ]+?)(?:\.| :)")  # full or compact
 _DOOR = re.compile(r"\bdoor to (?:the )?([a-z ]+?)(?: \(|$)|^([a-z ]+) door$", re.MULTILINE)
-_MOVED = re.compile(r"You (?:move|teleport) to the ([a-z ]+)\.")
 _CLOSED = re.compile(r"([a-z][a-z ]*?)\. The \1 door is closed")
 _FRAGMENTS = re.compile(r"[\n\t,.:;()']+")
 _ARTICLES = re.compile(r"^(?:an?|the) ")
@@ -81,8 +80,8 @@ def survey(view: EpisodeView) -> Seen:
         for step in turn:
             before = seen.place.get(step.env_id, start)
             seen.done.add((before, step.action))
-            moved = _MOVED.match(step.observation.text)
-            here = moved[1] if moved and moved[1] in ROOMS else before
+            target = step.action.removeprefix("teleport to ")
+            here = target if target in ROOMS and step.observation.valid else before
             seen.place[step.env_id] = here
             _take(seen, step.observation, room=here, env_id=step.env_id)
     return seen
@@ -90,7 +89,7 @@ def survey(view: EpisodeView) -> Seen:
 
 def start_room(initial: Observation) -> str:
     """The room an episode begins in; empty when its first observation names none."""
-    named = _ROOM.search(initial.text)
+    named = _ROOM.match(initial.text)
     return named[1] if named else ""
 
 
