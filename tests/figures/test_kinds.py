@@ -170,10 +170,9 @@ def test_learning_curves_are_means_over_seeds_with_their_range_or_t_interval(tmp
         for seed, v in enumerate((0.1, 0.2, 0.6))
     ]
     [line] = lines_of(picture("learning", *runs, smooth=1))
-    assert [tuple(point) for point in line.points] == [
-        (1, pytest.approx(0.3), 0.1, 0.6),
-        (2, pytest.approx(0.5), pytest.approx(0.3), pytest.approx(0.8)),
-    ]
+    first, second = line.points
+    assert (first.x, first.y, first.low, first.high) == pytest.approx((1, 0.3, 0.1, 0.6))
+    assert (second.x, second.y, second.low, second.high) == pytest.approx((2, 0.5, 0.3, 0.8))
     made = picture("learning", *runs, smooth=2, band=Band.T)
     [line] = lines_of(made)
     assert (line.points[0].x, line.points[0].low) == (1.5, 0.0)  # rates do not go below 0
