@@ -29,12 +29,15 @@ def test_what_is_seen_held_and_left_follows_from_the_texts() -> None:
         ),
         (
             "You open the drawer 1. The drawer 1 is open. In it, you see a mug 1, and a pen 2.",
-            "at drawer 1 : mug 1 , pen 2 | holding nothing | left : bed 1 , drawer 2 , shelf 1",
+            "at drawer 1 : mug 1 | holding nothing | left : bed 1 , drawer 2 , shelf 1",
         ),
-        ("You pick up the mug 1 from the drawer 1.", "at drawer 1 : pen 2 | holding mug 1 | left : bed 1 , drawer 2 , shelf 1"),
+        (
+            "You pick up the mug 1 from the drawer 1.",
+            "at drawer 1 : nothing | holding mug 1 | left : bed 1 , drawer 2 , shelf 1",
+        ),
         (
             "You heat the mug 1 using the microwave 1.",
-            "at drawer 1 : pen 2 | holding hot mug 1 | left : bed 1 , drawer 2 , shelf 1",
+            "at drawer 1 : nothing | holding hot mug 1 | left : bed 1 , drawer 2 , shelf 1",
         ),
         (
             "You arrive at shelf 1. On the shelf 1, you see nothing.",

@@ -63,7 +63,7 @@ class AlfWorld(World):
             data_root: Folder that holds ``json_2.1.1``; "": ``ALFWORLD_DATA``, else ``~/.cache/alfworld``.
             wording: "file": each game in the wording of its own file ("put X in/on Y" in release 2.1.1, "move X to Y" in 2.1.2
                 and in generated games); "2.1.1" or "2.1.2": all games in that one.
-            observation: "full": the game's own texts; "compact": one line of what is known (`dpepo.envs.alfworld.compact`).
+            observation: "full": the game's own texts; "compact": one line of what matters (`dpepo.envs.alfworld.compact`).
             max_games: Games kept loaded in a process, about 0.2 MB each.
             max_states: States of games remembered in a process, about 2 KB each. Beyond it those of the games that were not
                 asked for longest are forgotten, which costs time and changes nothing else.
