@@ -258,4 +258,4 @@ def test_an_interrupted_demo_prints_a_command_that_a_shell_reads_right(tmp_path:
     result = dpepo("demo", "--out", str(out), "--seed", "3")
     assert result.exit_code == 130
     words = shlex.split(result.stderr.partition("Go on with: ")[2])
-    assert words[-6:] == ["demo", "--out", str(out), "--seed", "3", "--resume"]
+    assert words[-8:] == ["demo", "--world", "scienceworld", "--out", str(out), "--seed", "3", "--resume"]
