@@ -68,7 +68,11 @@ class ScienceWorldOracle:
             draft = PlaneExperiment(director, planes).turn()
         else:
             draft = director.turn()
-        return format_reply(" ".join(filter(None, draft.sentences)), draft.actions, form=self._form)
+        # a turn that only carries on has nothing new to tell; its reason is then that of its actions
+        sentences = list(filter(None, draft.sentences)) or [
+            director.words.because(action, env_id=env_id) for env_id, action in draft.actions.items()
+        ]
+        return format_reply(" ".join(sentences), draft.actions, form=self._form)
 
     def _plan_source(self, view: EpisodeView) -> Sequence[str]:
         """Gold actions, or for an answer that cannot be found out in time: either answer, to be tested with the other one."""
