@@ -107,7 +107,8 @@ class ModelConfig(Section):
 
     path: str = Field(
         "",
-        description="Hugging Face folder or hub id, LoRA adapter folder, run or checkpoint of dpepo, builtin:search-base or builtin:household-base.",
+        description="Hugging Face folder or hub id, LoRA adapter folder, run or checkpoint of dpepo, builtin:search-base or "
+        "builtin:household-base.",
     )
     base: str = Field("", description="Base model of an adapter in model.path, where it is not found under the name in it.")
     lora: LoraConfig = LoraConfig()

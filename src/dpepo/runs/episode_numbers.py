@@ -27,7 +27,7 @@ def success_numbers(prefix: str, episodes: Sequence[Episode]) -> dict[str, float
 
 
 def play_numbers(prefix: str, episodes: Sequence[Episode]) -> dict[str, float]:
-    """``PREFIX/turns`` per episode, ``PREFIX/actions_per_turn`` and its standard deviation over turns; lost episodes left out."""
+    """``PREFIX/turns`` per episode, ``PREFIX/actions_per_turn`` and its deviation over turns; lost episodes left out."""
     kept = finished(episodes)
     actions = [len(turn.steps) for episode in kept for turn in episode.turns]
     return {

@@ -171,7 +171,7 @@ def test_the_real_training_games_are_won_too(tmp_path: Path) -> None:
 
 def test_a_task_in_words_of_its_own_costs_only_its_episode() -> None:
     view = EpisodeView(goal="tidy up", guide=WorldGuide(role=""), initial=Observation(text="A room."), num_envs=2)
-    with pytest.raises(LookupError, match="states no task in ALFWorld's words .*: tidy up"):
+    with pytest.raises(LookupError, match=r"states no task in ALFWorld's words .*: tidy up"):
         SearchingAgent().reply(view, random.Random(0))
 
 
