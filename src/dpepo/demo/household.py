@@ -59,9 +59,8 @@ def play_household(world: World, task_id: str, rng: random.Random) -> Iterator[t
     names = Names.draw(rng)
     back = names.back()
     copies = {i: world.make(task_id) for i in range(1, rng.choice(NUM_ENVS) + 1)}
-    initial = _renamed(next(iter(copies.values())).reset(), names)
-    for copy in copies.values():
-        copy.reset()
+    starts = {i: copy.reset() for i, copy in copies.items()}
+    initial = _renamed(starts[1], names)  # all begin alike
     goal = names.apply(copies[1].goal)
     wanted = asked(goal)
     assert wanted is not None

@@ -95,7 +95,7 @@ def _evaluate(
             split = demo.held_out if cell.held_out else config.tasks.train.split
             selection = TaskSelection(names=config.tasks.train.names, split=split, limit=config.tasks.eval.limit)
             tasks = select_tasks(world, selection, seed=config.seed)
-            per_task = cell.episodes_per_task
+            per_task, stage = cell.episodes_per_task, stage_name(label, split, cell)
             progress.start(f"evaluate {label}: {_how(split, cell)}", total=len(tasks) * per_task, unit="episodes")
             episodes = evaluate(
                 tasks,
@@ -107,10 +107,10 @@ def _evaluate(
                 config=config.model_copy(update={"eval": config.eval.model_copy(update={"episodes_per_task": per_task})}),
                 run=run,
                 progress=progress,
-                stage=stage_name(label, split, cell),
+                stage=stage,
             )
             progress.finish()
-            result, stage = summarise(episodes), stage_name(label, split, cell)
+            result = summarise(episodes)
             shown = ResultRow(
                 label=label,
                 stage=stage,
